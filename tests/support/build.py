@@ -18,7 +18,7 @@ from support.waiting import ENOUGH, read_rest, read_until
 
 @dataclass(frozen=True)
 class Site:
-    """Places of a build: its parts and its work directory."""
+    """Inputs and work directory of a build."""
 
     root: Path
     project: Project
@@ -48,7 +48,6 @@ class Site:
         return sorted(self.output.glob("*.whl"))
 
     def elsewhere(self, root: Path) -> Site:
-        """The same parts for a work directory that is new."""
         return replace(self, root=root)
 
     def arguments(self, *arguments: str | Path) -> list[str]:
@@ -74,7 +73,7 @@ class Site:
         cwd: Path | None = None,
         **env: str,
     ) -> str:
-        """Builds until everything is compiled, where that is enough; the rest takes far longer.
+        """Build until everything is compiled, where that is enough; the rest takes far longer.
 
         Returns:
             What was said until then.
@@ -100,19 +99,14 @@ class Site:
 
 
 def environment(**env: str) -> dict[str, str]:
-    """Nothing of the developer's build variables or networks. `build` finds ccache itself."""
+    """Return variables without the developer's build settings. `build` finds ccache itself."""
     kept = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
     kept |= compiler_cache.variables(launchers=False)
     return {**kept, "GIT_ALLOW_PROTOCOL": "file", "CMAKE_CXX_FLAGS_RELEASE": "-O0", **env}
 
 
 def make_parts(root: Path, client: Path) -> Site:
-    """Makes the parts of builds in a directory; of the site itself there is nothing yet.
-
-    Args:
-        root: where they go.
-        client: a client library, which is copied.
-    """
+    """Make the inputs of builds in a directory, with a copy of a client library."""
     pytest.importorskip("conda_lock", reason="needs Python 3.10 and the extra `env`")
     project = torch_project.make(root / "project", torch_project.debian_source())
     file = torch_project.make_environment(root / "environment").file

@@ -51,18 +51,15 @@ FILES = {
 
 @dataclass(frozen=True)
 class Repository:
-    """The repository and its commit."""
-
     root: Path
     commit: str
 
     def origin(self, cache: Path, *mirrors: str) -> CommitOrigin:
-        """Origin of the commit: these mirrors, and the repository as its own address."""
+        """Return origin of the commit: these mirrors, and the repository as its own address."""
         return CommitOrigin(str(cache), Places(mirrors), f"file://{self.root}", self.commit)
 
 
 def make(root: Path) -> Repository:
-    """A repository with one commit."""
     for name, text in FILES.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
@@ -71,14 +68,14 @@ def make(root: Path) -> Repository:
 
 
 def commit(root: Path, message: str) -> str:
-    """Commits what there is, and returns the id."""
+    """Commit all files, and return the id."""
     git(root, "add", ".")
     git(root, "commit", "-q", "--allow-empty", "-m", message)
     return git(root, "rev-parse", "HEAD").strip()
 
 
 def mend(identity: str, replacement: str) -> Mend:
-    """Mend that changes the library's own description."""
+    """Return a fix that changes the library's own description."""
     text = FILES[CONTEXT]
     line = text[: text.index('"faulty"')].count("\n") + 1
     column = text.splitlines()[line - 1].index('"faulty"')
@@ -90,4 +87,3 @@ def mend(identity: str, replacement: str) -> Mend:
 
 
 MENDS = (mend("honest", '"mended"'),)
-"""Mends of the library."""

@@ -1,4 +1,4 @@
-"""A job over several hosts: its hosts, and what the ranks say."""
+"""A job over several hosts, and the records of its ranks."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ TRAINING = PROGRAM.with_name("cluster_train.py")
 
 @dataclass(frozen=True)
 class Host:
-    """A host of the test: namespaces of a process, and the name that programs see there."""
+    """A host of a test: namespaces of a process, and its host name."""
 
     net: str
     name: str
     address: str
     binds: Mapping[str, Path]
-    """Files and directories of the test, by the place where programs see them."""
+    """Files and directories of the test, by the path where programs see them."""
 
     def command(self, *command: str | Path) -> list[str]:
-        """A command that runs another one on this host."""
+        """Return a command that runs another one on this host."""
         enter = 'hostname "$0"; for bind; do shift; [ "$bind" != -- ] || break; %s; done; exec "$@"'
         binds = [f"{path}:{place}" for place, path in self.binds.items()]
         return [
@@ -43,13 +43,13 @@ class Host:
 def two_hosts(
     addresses: Mapping[str, str], directory: Path, interface: str = INTERFACE
 ) -> Iterator[list[Host]]:
-    """Makes two hosts, by name, with a cable between them; each knows both names."""
+    """Make two hosts, by name, with a cable between them; each knows both names."""
     with cabled(interface, [*addresses.values()]) as sites:
         yield give_names(sites, addresses, directory)
 
 
 def give_names(sites: Sequence[Site], addresses: Mapping[str, str], directory: Path) -> list[Host]:
-    """Gives sites names of their own, all of which each knows."""
+    """Give host names to sites, and let each resolve all of them."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to give each host a name of its own")
     names = directory / "hosts"
@@ -62,14 +62,13 @@ def give_names(sites: Sequence[Site], addresses: Mapping[str, str], directory: P
 
 
 def read_records(directory: Path, size: int) -> list[dict[str, Any]]:
-    """Records of the ranks, by rank."""
     found = [json.loads((directory / f"{rank}.json").read_text()) for rank in range(size)]
     assert [one["rank"] for one in found] == [*range(size)]
     return found
 
 
 def check_delegated(found: Sequence[dict[str, Any]], local: int) -> None:
-    """Checks that ranks have delegated and summed rightly; a host has `local` of them."""
+    """Check that ranks have delegated and summed rightly; a host has `local` of them."""
     for one in found:
         assert one["right"], one
         assert one["report"]["delegating"], one
@@ -79,7 +78,7 @@ def check_delegated(found: Sequence[dict[str, Any]], local: int) -> None:
 
 
 def check_trained(found: Sequence[dict[str, Any]], local: int) -> None:
-    """Checks that ranks have one training, whose gradients were delegated."""
+    """Check that ranks have one training, whose gradients were delegated."""
     check_delegated(found, local)
     for one in found:
         assert one["weights"] == found[0]["weights"]
@@ -88,6 +87,6 @@ def check_trained(found: Sequence[dict[str, Any]], local: int) -> None:
 
 
 def environment(**env: str) -> dict[str, str]:
-    """Environment of a job, with nothing of the developer's own ranks."""
+    """Return the environment of a job, without variables of the developer's ranks."""
     kept = {name: os.environ[name] for name in ("HOME", "PATH", "LANG") if name in os.environ}
     return {**kept, "OMP_NUM_THREADS": "1", **env}

@@ -24,8 +24,8 @@ SOURCES = ("Store.cpp", "Utils.cpp", "ProcessGroupGloo.cpp")
 OURS = "SwitchMLLibrary.cpp"
 SEEING = ("SwitchMLJoining.cpp", OURS)  # what SwitchML's headers are for
 
-# As PyTorch has it, and stricter: the linker drops libraries that stand before their user, and
-# tells of undefined symbols at once.
+# As in PyTorch, and stricter: the linker drops libraries that stand before their user, and reports
+# undefined symbols at once.
 SETTINGS = """\
 set(CMAKE_CXX_STANDARD 14)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
@@ -118,7 +118,7 @@ def need(*programs: str) -> None:
 
 
 def run(*command: str | Path, ok: bool = True) -> str:
-    """Output of a program in the user's environment but for LD_LIBRARY_PATH."""
+    """Return a program's output, in the user's environment without LD_LIBRARY_PATH."""
     env = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
     done = subprocess.run(
         command, check=False, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -148,11 +148,11 @@ class Project:
         return next(self.build.rglob(self.library))
 
     def patch(self, options: Options) -> None:
-        """Applies the flags again: nothing else changes."""
+        """Apply the patch with these flags: nothing else changes."""
         (self.root / render.flags_path(self.pin)).write_bytes(render.flags_file(options, self.pin))
 
     def configure(self, *arguments: str, ok: bool = True) -> str:
-        """CMake's output, each run of white space as one blank: CMake wraps its messages."""
+        """Return CMake's output, each run of white space as one blank: CMake wraps its messages."""
         output = run("cmake", "-S", self.root, "-B", self.build, *arguments, ok=ok)
         return " ".join(output.split())
 
@@ -160,7 +160,7 @@ class Project:
         return run("cmake", "--build", self.build, "--parallel", "2", ok=ok)
 
     def plan(self) -> list[str]:
-        """Steps that ninja would do, a line each."""
+        """Return the steps that ninja would run, a line each."""
         lines = run("ninja", "-C", self.build, "-n").splitlines()
         return [line.split("] ", 1)[1] for line in lines if line.startswith("[")]
 
@@ -169,7 +169,7 @@ class Project:
         return next(line.split("=", 1)[1] for line in lines if line.startswith(f"{name}:"))
 
     def command(self, source: str) -> list[str]:
-        """The arguments that a source file is compiled with."""
+        """Return the arguments that a source file is compiled with."""
         entries = json.loads((self.build / "compile_commands.json").read_text())
         commands = [entry["command"] for entry in entries if Path(entry["file"]).name == source]
         assert len(commands) == 1, source
@@ -181,7 +181,7 @@ class Project:
 
 
 def project(root: Path, pin: Pin, options: Options, *, whole: bool = False) -> Project:
-    """Writes the miniature of a pin; `whole` with the delegate, else with what is small."""
+    """Write the miniature of a pin; `whole`: with the delegate, else with a small stand-in."""
     files = dict(PROJECTS[pin.name])
     include = f"#include <{pin.include_prefix}/SwitchMLAllreduce.hpp>\n"
     for name in SOURCES:
@@ -217,7 +217,7 @@ def options(home: Path, *flags: str, **homes: Path) -> Options:
 
 
 def report(library: Path, *functions: str) -> tuple[dict[str, Any], dict[str, int]]:
-    """The report of a library loaded by a fresh process, and what its functions return."""
+    """Return the report of a library loaded by a fresh process, and what its functions return."""
     first, *rest = run(sys.executable, "-c", ASK, library, *functions).splitlines()
     return json.loads(first), {line.split()[0]: int(line.split()[1]) for line in rest}
 
@@ -230,7 +230,7 @@ def run_path(library: Path) -> list[str]:
 
 
 def archive(path: Path, sources: Sequence[str], *flags: str) -> None:
-    """An archive of one object for each text of C++."""
+    """Make an archive of one object for each source in C++."""
     path.parent.mkdir(parents=True, exist_ok=True)
     objects = []
     for number, text in enumerate(sources):
@@ -243,7 +243,7 @@ def archive(path: Path, sources: Sequence[str], *flags: str) -> None:
 
 
 def client(home: Path, simulator: Path, text: str = "", *flags: str) -> Path:
-    """A home that is no simulator but has its headers, and its code in one object with `text`."""
+    """Return a home with the simulator's headers and code, which is not marked as simulator."""
     headers = home / "include" / "switchml"
     shutil.copytree(simulator / "include" / "switchml", headers)
     common = headers / "common.h"
@@ -260,7 +260,7 @@ def client(home: Path, simulator: Path, text: str = "", *flags: str) -> Path:
 
 
 def backend(name: str, *needs: str) -> str:
-    """The code of a backend that calls functions of other libraries."""
+    """Return the code of a backend that calls functions of other libraries."""
     declared = "".join(f'extern "C" int {need}();\n' for need in needs)
     body = " + ".join([*(f"{need}()" for need in needs), "0"])
     return (
@@ -270,7 +270,7 @@ def backend(name: str, *needs: str) -> str:
 
 
 def grpc(home: Path, *modules: str) -> Path:
-    """A gRPC of one function for each module, in shared libraries with .pc files."""
+    """Return a gRPC of one function for each module, in shared libraries with .pc files."""
     config = home / "lib" / "pkgconfig"
     config.mkdir(parents=True)
     for module in modules:
@@ -289,7 +289,7 @@ def grpc(home: Path, *modules: str) -> Path:
 
 
 def dpdk(home: Path) -> Path:
-    """A DPDK with one driver that registers itself, and the libraries of the system it needs."""
+    """Return a DPDK with one driver that registers itself, and the libraries that it needs."""
     (home / "include").mkdir(parents=True)
     core = 'int drivers;\nextern "C" int fake_drivers() { return drivers; }\n'
     driver = "extern int drivers;\n[[gnu::constructor]] static void add() { ++drivers; }\n"

@@ -1,7 +1,7 @@
-"""switchml-patch in a process of its own, forked from a server that has imported it: no start.
+"""switchml-patch in a process forked from a server that has imported it, to save its start.
 
-The server is of this process of pytest. What an interpreter reads when it starts is the server's:
-where a test has set that, and in threads, the command is started as by a shell.
+Each process of pytest has a server. Variables that an interpreter reads when it starts are the
+server's. Where a test has set such variables, and in threads, the command gets a new interpreter.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def run(
     errors: str | None = None,
     limit: float = ENOUGH,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a command to its end.
+    """Run a command to its end.
 
     Args:
         arguments: the command's name, and what follows it.

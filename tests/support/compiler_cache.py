@@ -1,7 +1,7 @@
-"""ccache for what CMake compiles in the tests: the same code is compiled once a run.
+"""ccache for the tests: in one run, equal code is compiled once.
 
-It is in the environment, so it serves all processes of the run, and the commands that they start.
-Where a compile itself is what is tested, CCACHE_DISABLE=1 goes round it.
+Variables of the environment pass it on to all processes of the run. CCACHE_DISABLE=1 bypasses it
+where compiling itself is tested.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _LAUNCHERS = ("CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER")
 
 
 def use() -> str | None:
-    """Turns it on for this process and those that it starts.
+    """Enable ccache for this process and its children.
 
     Returns:
         The directory to remove after the run. None without a ccache, and where a process of the
@@ -38,7 +38,7 @@ def use() -> str | None:
 
 
 def variables(*, launchers: bool = True) -> dict[str, str]:
-    """Variables for a program that is started with an environment of its own."""
+    """Return ccache's variables, for a program with its own environment."""
     return {
         name: value
         for name, value in os.environ.items()

@@ -142,7 +142,6 @@ class Channel:
 
     @classmethod
     def holding(cls, root: Path, *packages: Package) -> Channel:
-        """A new one with these packages."""
         channel = cls(root)
         channel.add(*packages)
         return channel
@@ -151,7 +150,7 @@ class Channel:
         return self.root / package.subdir / package.file_name
 
     def add(self, *packages: Package) -> None:
-        """Writes the packages and indexes the channel again."""
+        """Write the packages, and index the channel."""
         for subdir in (PLATFORM, "noarch"):
             (self.root / subdir).mkdir(parents=True, exist_ok=True)
         for package in packages:
@@ -166,7 +165,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 @contextlib.contextmanager
 def served(root: Path) -> Iterator[str]:
-    """Serves a directory on loopback and gives its URL."""
+    """Serve a directory on loopback and give its URL."""
     handler = functools.partial(_Quiet, directory=str(root))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -189,14 +188,13 @@ class Site:
 
     @classmethod
     def new(cls, directory: Path) -> Site:
-        """Makes a site with nothing in it yet."""
         root = directory / "si te"
         root.mkdir()
         return cls(root)
 
     @classmethod
     def locked_to(cls, directory: Path, channel: Channel) -> Site:
-        """Makes a site with a lock of the package `tool` of a channel."""
+        """Make a site with a lock of the package `tool` of a channel."""
         site = cls.new(directory)
         site.ask([channel.url], ["tool"])
         site.lock()
@@ -219,18 +217,17 @@ class Site:
         return self.root / "ca che"
 
     def ask(self, channels: Sequence[str], specs: Sequence[str], **own: Any) -> None:
-        """Writes the environment file."""
         data = {"channels": list(channels), "dependencies": list(specs)}
         self.file.write_text(json.dumps(data | ({"x-switchml": own} if own else {})))
 
     def run(self, *arguments: str | Path, code: int = 0) -> str:
-        """Runs `switchml-patch env ...` and returns all it said."""
+        """Run `switchml-patch env ...` and return its output."""
         result = CliRunner().invoke(main, ["env", *map(str, arguments)], catch_exceptions=False)
         assert result.exit_code == code, result.output
         return result.output
 
     def start(self, *arguments: str | Path, program: str = PROGRAM) -> subprocess.Popen[str]:
-        """The same in a process of its own."""
+        """Run the command in a process of its own."""
         command = [sys.executable, "-c", program, "env", *map(str, arguments)]
         pipe = subprocess.PIPE
         return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env={**os.environ})
@@ -258,7 +255,7 @@ class Site:
         return self.run(*self.create_arguments(prefix, cache), *arguments, code=code)
 
     def compare(self, prefix: Path | None = None) -> None:
-        """Compares a finished prefix with the lock: its packages, and the hashes of all files."""
+        """Compare a finished prefix with the lock: its packages, and the hashes of all files."""
         prefix = prefix or self.prefix
         records = [json.loads(path.read_text()) for path in prefix.glob("conda-meta/*.json")]
         found = {record["name"]: record["sha256"] for record in records}
@@ -275,7 +272,7 @@ class Site:
         return {package.name: package for package in lockfile.read(str(self.lock_file)).packages}
 
     def files(self) -> set[str]:
-        """Files of the prefix, without the records about it."""
+        """Return the files of the prefix, without conda's records."""
         found = (path.relative_to(self.prefix) for path in self.prefix.rglob("*"))
         return {
             str(path)

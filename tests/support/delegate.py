@@ -1,4 +1,4 @@
-"""The delegate's C++ without torch, compiled, and its ranks as processes."""
+"""The delegate's C++, compiled without torch, and its ranks as processes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TERMS = {"timeout": 1, "timeout_threshold": 100, "timeout_threshold_increment": 
 
 
 def render(directory: Path) -> None:
-    """The C++ as the patch has it for the default pin."""
+    """Write the C++ of the patch for the default pin."""
     pin = pins.find(pins.DEFAULT, pins.shipped())
     for path, content in rendering.fixed_files(pin).items():
         (directory / Path(path).name).write_bytes(content)
@@ -49,7 +49,7 @@ def render(directory: Path) -> None:
 def compiled(
     name: str, sources: Sequence[Path], home: Path, directory: Path, *command: str
 ) -> Path:
-    """A program of `sources`, in the directory where the C++ is; `home` has the library.
+    """Return a program of `sources`, in the directory where the C++ is; `home` has the library.
 
     Args:
         command: the compiler and its further arguments.
@@ -63,10 +63,10 @@ def compiled(
 
 
 def unite(directory: Path) -> Path:
-    """Source that includes all of the delegate and tests of its parts: half the time of them apart.
+    """Write a source that includes the delegate and tests of its parts, which halves the time.
 
-    The test of all of it stays apart: the linker takes functions of both from the first, as in a
-    torch.
+    The test of the whole delegate stays apart: as in a torch, the linker takes functions of both
+    from the first.
     """
     names = (*rendering.DELEGATE, CPP / "threads.cpp", CPP / "states.cpp")
     unit = directory / "unit.cpp"
@@ -75,7 +75,7 @@ def unite(directory: Path) -> Path:
 
 
 def compile_alone(name: str, directory: Path, sanitizer: str) -> Path:
-    """A program of one source, without a library, in the directory where the C++ is."""
+    """Return a program of one source, without a library, in the directory where the C++ is."""
     out = directory / name
     flags = [*SANITIZED, SANITIZERS[sanitizer], "-fno-sanitize-recover=all", f"-I{directory}"]
     command = [SANITIZING, *STRICT, *flags, str(CPP / f"{name}.cpp"), "-pthread", "-o", str(out)]
@@ -90,7 +90,7 @@ def compile_mutants(
     directory: Path,
     *included: str,
 ) -> Path:
-    """A program that is all mutants of headers: its first argument is the name of one.
+    """Compile all mutants of headers into a program, which runs the one it is given.
 
     They are one unit, each in a namespace of its own, as headers take most of a compiler's time.
 
@@ -125,7 +125,7 @@ def compile_mutants(
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Environment of a rank, without the user's SwitchML."""
+    """Return environment of a rank, without the user's SwitchML."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("SWITCHML_", "RDMAV_"))}
     env |= {"TSAN_OPTIONS": "halt_on_error=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
     return {**env, **given}
@@ -144,7 +144,7 @@ def run(
     hosts: Sequence[str] = (),
     prepared: Callable[[Path], None] | None = None,
 ) -> list[str]:
-    """Runs all ranks to a good end, and returns the stderr of each.
+    """Run all ranks, which must succeed, and return their stderr.
 
     Args:
         program: beside it is the template of switchml.cfg.

@@ -31,14 +31,14 @@ NO_FALLBACKS = {"group": 0, "op": 0, "dtype": 0, "tensors": 0, "numel": 0}
 
 
 def report(calls: int = CALLS, **fallbacks: int) -> dict[str, Any]:
-    """Counters of SwitchML on a rank."""
+    """Return counters of SwitchML on a rank."""
     return {"calls": calls, "bytes": BYTES, "fallbacks": {**NO_FALLBACKS, **fallbacks}}
 
 
 def training(
     weights: list[list[float]], *reports: dict[str, Any] | None, off: float = 0.0, **setup: Any
 ) -> Training:
-    """A training whose loss falls; `off` is added to the loss of each other step."""
+    """Return a training whose loss falls; `off` is added to the loss of each other step."""
     losses = 2.0 * np.exp(-np.arange(STEPS) / 10)
     losses[::2] += off
     ranks = [
@@ -59,7 +59,7 @@ def training(
 
 
 def outcome(*, by: float = 1e-6, simulated: bool = True, dtype: int = EPOCHS) -> Comparison:
-    """Two trainings whose weights differ."""
+    """Return two trainings whose weights differ."""
     return Comparison(
         training([[1.0, -2.0, 0.0]] * 2, None, None),
         training(

@@ -22,7 +22,7 @@ STAGING = _TESTS / "cpp" / "staging"
 
 
 def compile_options(torch: Torch) -> list[str]:
-    """Options by which what includes the simulated device and torch is compiled."""
+    """Return compiler options for sources that include the simulated device and torch."""
     headers = [*torch.include_dirs, torch.python_include]
     return [
         f"-std=c++{target.inspect(torch).standard}", "-O0",
@@ -32,13 +32,13 @@ def compile_options(torch: Torch) -> list[str]:
 
 
 def link_options(torch: Torch) -> list[str]:
-    """Options by which it is linked, after its sources."""
+    """Return linker options, to be placed after the sources."""
     return ["-L", torch.lib_dir, f"-Wl,-rpath,{torch.lib_dir}", "-ltorch_cpu", "-lc10"]
 
 
 @pytest.fixture(scope="session")
 def device(torch: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Library that makes torch.ops.simulated in the interpreter's torch."""
+    """Return library that makes torch.ops.simulated in the interpreter's torch."""
 
     def make(directory: Path) -> None:
         probed = probe_torch(str(torch), os.environ).require_gloo()
@@ -56,7 +56,7 @@ def device(torch: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def check_device_outlives(
     launch: Launcher, library: Path, arguments: Mapping[str, Any], **given: Any
 ) -> None:
-    """The switch dies while tensors of a device are summed part by part."""
+    """Kill the switch while tensors of a device are summed part by part."""
     rounds = arguments["dies"] + 3
     arguments = {"library": str(library), "rounds": rounds, **arguments}
     env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "2000", "SWITCHML_CHUNK_NUMEL": "3000"}
@@ -71,7 +71,7 @@ def check_device_outlives(
 def check_late_device(
     launch: Launcher, library: Path, env: Mapping[str, str], timeout: int
 ) -> None:
-    """The device of rank 1 does not come to the values within the group's timeout."""
+    """Let rank 1's device compute its values for longer than the group's timeout."""
     arguments = {"library": str(library), "victim": 1}
     patient = {"SWITCHML_TEST_TIMEOUT": str(3 * timeout)} if env else {}
     ranks = launch(

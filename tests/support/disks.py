@@ -12,7 +12,7 @@ import pytest
 
 @contextlib.contextmanager
 def small(place: Path, size: str) -> Iterator[Callable[[str], None]]:
-    """A directory that holds no more than `size`, as 96k; yields what gives it another size."""
+    """Mount a file system of `size`, such as 96k; yield a function that resizes it."""
     place.mkdir(parents=True, exist_ok=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
     done = subprocess.run(mount, check=False, capture_output=True, text=True)

@@ -49,7 +49,7 @@ class Rank:
     """True where it has finished a job with a sum of another one."""
 
     def place(self, job: int) -> int | None:
-        """Number of a job in its library."""
+        """Return number of a job in its library."""
         return job if self.lost is None or job < self.lost else job - 1 if job > self.lost else None
 
 
@@ -61,7 +61,7 @@ class State:
     failed: bool = False
 
     def with_rank(self, number: int, rank: Rank) -> State:
-        """The state with another value of one rank."""
+        """Return the state with another value of one rank."""
         return replace(self, ranks=(*self.ranks[:number], rank, *self.ranks[number + 1 :]))
 
 
@@ -74,7 +74,7 @@ class Outcome:
 
 
 def search(rules: Rules) -> Outcome:
-    """Visits every state that can be reached, and recovers from each in which all have stopped."""
+    """Visit every reachable state; recover from those in which all have stopped."""
     found = Outcome()
     for state, after in visit(State((Rank(),) * rules.ranks), lambda one: steps(rules, one)):
         found.states += 1
@@ -84,7 +84,7 @@ def search(rules: Rules) -> Outcome:
 
 
 def steps(rules: Rules, state: State) -> Iterator[State]:
-    """States after one more event."""
+    """Yield the states after one more event."""
     if not state.failed:
         yield replace(state, failed=True)
     places = [rank.submitted - (rank.lost is not None) for rank in state.ranks]
@@ -113,7 +113,7 @@ def steps(rules: Rules, state: State) -> Iterator[State]:
 
 
 def submit(rules: Rules, state: State, number: int) -> Iterator[State]:
-    """Gives a job of a rank to its library, which may not take it."""
+    """Give a job of a rank to its library, which may not take it."""
     rank = state.ranks[number]
     submitted = replace(rank, submitted=rank.submitted + 1, touched=(*rank.touched, False))
     yield state.with_rank(number, submitted)
@@ -123,7 +123,7 @@ def submit(rules: Rules, state: State, number: int) -> Iterator[State]:
 
 
 def objections(rules: Rules, state: State) -> Iterator[str]:
-    """Yields all that is wrong with the sums after the failure."""
+    """Yield problems of the sums after the failure."""
     low = min(rank.finished for rank in state.ranks)
     high = max(rank.finished for rank in state.ranks)
     if any(rank.mixed for rank in state.ranks):

@@ -33,7 +33,7 @@ class Server:
             )  # fmt: skip
 
     def start(self, **rank: object) -> Forked:
-        """A process that becomes the rank; `rank` is what payload/forking.py takes over."""
+        """Fork a process that becomes the rank; `rank` is what payload/forking.py takes over."""
         self._send(rank)
         while "started" not in (told := self._receive(ENOUGH)):
             self._note(told)
@@ -41,7 +41,7 @@ class Server:
         return Forked(self, told["started"])
 
     def wait(self, pid: int, timeout: float) -> int:
-        """The exit code, negative for a signal.
+        """Return the exit code, negative for a signal.
 
         Raises:
             subprocess.TimeoutExpired: the rank has not ended in so many seconds.

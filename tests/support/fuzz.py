@@ -14,7 +14,7 @@ NUMBERS = [0, 1, 2, 3, 31, 32, 33, 255, 2**16 - 1, 2**31, 2**32 - 1, 2**63, 2**6
 
 
 def spoil(rng: random.Random, octets: bytes) -> bytes:
-    """Overwrites, cuts, repeats or inserts octets, at some places or at none."""
+    """Overwrite, cut, repeat or insert octets, at random places or nowhere."""
     while octets and rng.random() < 0.3:
         at = rng.randrange(len(octets))
         before, after = octets[:at], octets[at:]

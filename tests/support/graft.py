@@ -64,7 +64,7 @@ class Fake:
         return Identity(torch, libraries, f"v{VERSION}", "DPDK", "/opt/switchml", cuda=False)
 
     def graft(self, path: Path, *arguments: str, **changes: object) -> Path:
-        """Compiles one; with other arguments for the compiler, or another identity."""
+        """Compile a graft with additional compiler arguments, or another identity."""
         identity = dataclasses.replace(self.identity, **changes)  # type: ignore[arg-type]
         text = graft_hook.MARK.decode() + identity.to_json()
         compile_shared(path, _GRAFT % json.dumps(text), *arguments)
@@ -95,7 +95,7 @@ def compile_shared(path: Path, code: str, *arguments: str) -> None:
 
 
 def venv(directory: Path, *, system: bool = False, base: str | None = None) -> Path:
-    """A virtual environment without pip; returns its interpreter."""
+    """Make a virtual environment without pip; return its interpreter."""
     command = [base or sys.executable, "-m", "venv", "--without-pip", str(directory)]
     subprocess.run([*command, *(["--system-site-packages"] if system else [])], check=True)
     return directory / "bin" / "python"
@@ -108,7 +108,7 @@ def site_of(python: Path) -> Path:
 
 
 def python_run(python: Path | str, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """Runs an interpreter with nothing of ours in its environment but `env`."""
+    """Run an interpreter with no variables of ours but `env`."""
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith(("SWITCHML_", "PYTHON"))}  # fmt: skip
     return subprocess.run(
@@ -144,7 +144,7 @@ class Site:
         return tool("graft", "uninstall", "--torch", str(self.python), code=code).stderr
 
     def status(self) -> tuple[dict[str, Any], str]:
-        """The data, and the lines."""
+        """Return the data, and the lines."""
         done = command.run("status", self.python, "--json")
         data: dict[str, Any] = json.loads(done.stdout)
         sound = not data["problems"] and data["state"] not in {"no torch", BROKEN}
@@ -157,7 +157,7 @@ class Site:
         return python_run(self.python, *arguments, **env)
 
     def saved(self) -> Iterator[Site]:
-        """Itself; afterwards it is as it was, without a graft."""
+        """Yield this environment; remove its graft afterwards."""
         before = {path: path.read_bytes() for path in self.torch.root.rglob("*") if path.is_file()}
         yield self
         for path, content in before.items():

@@ -91,7 +91,7 @@ def check_no_config_on_one_rank(launch: Launcher, victim: int) -> None:
 
 
 def check_rank_killed(launch: Launcher, victim: int, **env: str) -> None:
-    """Kills a rank. Rank 0 hosts the aggregator, so its death is also that of the switch."""
+    """Kill a rank. Rank 0 hosts the aggregator, so its death is also that of the switch."""
     ranks = launch("dies", 3, arguments={"victim": victim}, timeout=20, env=env)
     for number, rank in enumerate(ranks):
         if number == victim:
@@ -106,7 +106,7 @@ def check_rank_killed(launch: Launcher, victim: int, **env: str) -> None:
 
 
 def check_dropped(launch: Launcher, env: Mapping[str, str], told: str) -> None:
-    """A rank has no memory for an allreduce. With failover nobody waits until a time is over.
+    """Let a rank run out of memory. With failover no rank waits for a timeout.
 
     Args:
         launch: of the ranks.
@@ -129,7 +129,7 @@ def check_dropped(launch: Launcher, env: Mapping[str, str], told: str) -> None:
 
 
 def check_silent_rank(launch: Launcher, **given: Any) -> None:
-    """A rank is stopped for longer than its neighbours wait: these name it, not each other."""
+    """Stop a rank for longer than its neighbours wait: these name it, not each other."""
     env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
     command = ["sh", "-c", "(sleep 18; kill -CONT $PPID) & kill -STOP $PPID"]
     arguments = {"victim": 2, "command": command, "goes_on": False}
@@ -140,13 +140,13 @@ def check_silent_rank(launch: Launcher, **given: Any) -> None:
 
 
 def in_bits(bits: int | None) -> dict[str, str]:
-    """Variables by which floats are sent in so many bits; None for all."""
+    """Return variables for sending floats in so many bits; None for all."""
     names = {"SWITCHML_QUANTIZATION_BITS": bits, "SWITCHML_QUANTIZATION_MINIMAL_SIZE": 300}
     return {name: str(value) for name, value in names.items()} if bits else {}
 
 
 def check_helper(launch: Launcher) -> None:
-    """A process with the rank's environment uses Gloo, says nothing, and disturbs nothing."""
+    """Run another process in a rank's environment: it uses Gloo, silently, and disturbs nothing."""
     env = {"SWITCHML_REQUIRE": "1"}
     for result in results(launch("helped", 2, arguments={"port": free_port()}, env=env)):
         assert result["code"] == 0, result["err"]
@@ -167,7 +167,7 @@ def check_failover(
     given: Mapping[str, str] | None = None,
     **more: int | None,
 ) -> None:
-    """Ends the switch in the middle of sums: no rank notices anything but a line."""
+    """End the switch during sums: a rank only writes a line."""
     rounds = dies + 4
     with serving(cache, place / "counters", world) as switch:
         config = {"prepostprocessor": prepostprocessor, **switch.config}
@@ -196,7 +196,7 @@ class GroupTests:
     def test_switch_that_comes_back(
         launch: Launcher, summing: Path, tmp_path: Path, number: int
     ) -> None:
-        """Takes the switch away and gives it back, twice; each sum is right."""
+        """Remove the switch and restore it, twice; each sum is right."""
         with serving(summing, tmp_path / "counters", 2) as switch:
             arguments = {"switch": switch.aggregator, "address": switch.address}
             arguments |= {"store": str(tmp_path), "number": number}
@@ -243,7 +243,7 @@ class GroupTests:
         ],
     )
     def test_rank_in_a_message(launch: Launcher, world: int, command: str, timeout: int) -> None:
-        """Gloo tells nobody of it, yet nobody waits until a time is over; Gloo goes on."""
+        """Break a rank silently: no rank waits for a timeout, and Gloo continues."""
         env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
         env |= {"SWITCHML_CHUNK_NUMEL": str(LARGE)}
         arguments = {"victim": 1, "numel": LARGE, "command": command}
@@ -257,7 +257,7 @@ class GroupTests:
     @staticmethod
     @pytest.mark.parametrize("impatient", [False, True])
     def test_rank_that_is_late_with_failover(launch: Launcher, *, impatient: bool) -> None:
-        """The ranks go on over Gloo, though nothing is broken, or all connections of the user's."""
+        """Continue over Gloo, with all connections intact or with the user's broken."""
         env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
         arguments = {"victim": 1, "seconds": 3, "impatient": impatient}
         ranks = launch("tardy", 2, arguments=arguments, env=env)
@@ -270,7 +270,7 @@ class GroupTests:
 
     @staticmethod
     def test_metrics_of_a_failover(launch: Launcher, tmp_path: Path) -> None:
-        """While the ranks go over Gloo, and after they have returned."""
+        """Read metrics while the ranks use Gloo, and after their return."""
         arguments = {"victim": 1, "seconds": 2, "more": 70, "pages": str(tmp_path)}
         env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "500"}
         env |= {"SWITCHML_METRICS": str(tmp_path), "SWITCHML_METRICS_SECONDS": "1"}
@@ -313,13 +313,13 @@ class GroupTests:
 
     @staticmethod
     def test_first_group_delegates(launch: Launcher) -> None:
-        """Whichever of two sums or ends first."""
+        """Delegate in the first group, whichever of two sums or ends first."""
         ranks = launch("overlapping", 3)
         results(ranks)
 
     @staticmethod
     def test_distributed_data_parallel(launch: Launcher) -> None:
-        """Trains to the same weights on all ranks, near the losses of stock Gloo."""
+        """Train to the same weights on all ranks, near the losses of stock Gloo."""
         arguments = {"steps": 12}
         quantized = {"prepostprocessor": "cpu_exponent_quantizer"}
         ranks = [

@@ -27,7 +27,7 @@ _NO_FILTER = (
 
 
 def check_training(ranks: Sequence[Rank], leaders: Collection[int] = (0, 2)) -> None:
-    """The leaders have sent each gradient once through SwitchML, the others nothing."""
+    """Check that only the leaders used SwitchML, once for each gradient."""
     for number, result in enumerate(results([*ranks])):
         assert result["leader"] == (number in leaders)
         counted = result["counted"]
@@ -55,13 +55,13 @@ class Site:
         subprocess.run([*self.enter, "ip", *words], check=True)
 
     def set_up(self, interface: str, address: str = "") -> None:
-        """Sets an interface up, with an address of a network of 256."""
+        """Set an interface up, with an address of a network of 256."""
         if address:
             self.ip("address", "add", f"{address}/24", "dev", interface)
         self.ip("link", "set", interface, "up")
 
     def limit(self, interface: str, rate: int) -> None:
-        """Holds what an interface sends at a rate, Mbit/s.
+        """Hold what an interface sends at a rate, Mbit/s.
 
         The bucket of tokens has what the rate passes in 10 ms, so that a busy machine loses none;
         the queue, 50 ms, has what TCP has under way.
@@ -71,18 +71,18 @@ class Site:
         subprocess.run([*self.enter, *tc, *shape], check=True)
 
     def pass_frames(self) -> None:
-        """Lets bridges pass frames whose IP checksum is left to the card."""
+        """Let bridges pass frames whose IP checksum is left to the card."""
         subprocess.run([*self.enter, "sh", "-c", _NO_FILTER], check=True)
 
     def connect(self, interface: str, other: Site, end: str) -> None:
-        """Makes a cable between an interface here and one at another site."""
+        """Make a cable between an interface here and one at another site."""
         cable = ["link", "add", "name", interface, "type", "veth", "peer", "name", end]
         self.ip(*cable, "netns", str(other.pid))
 
 
 @contextlib.contextmanager
 def sites(count: int) -> Iterator[list[Site]]:
-    """Network namespaces without anything but a loopback, of which nothing is left at the end."""
+    """Make network namespaces with only a loopback, and remove them after the block."""
     user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
     own = [] if os.geteuid() == 0 else ["unshare", "--map-root-user"]
     found: list[Site] = []
@@ -98,7 +98,7 @@ def sites(count: int) -> Iterator[list[Site]]:
 def cabled(
     interface: str = INTERFACE, addresses: Sequence[str] = (ADDRESS, SECOND)
 ) -> Iterator[tuple[Site, Site]]:
-    """Two hosts with a cable between them."""
+    """Connect two hosts by a cable."""
     with sites(2) as (first, second):
         first.connect(interface, second, interface)
         for site, address in zip((first, second), addresses):
@@ -110,7 +110,7 @@ def cabled(
 def joined(
     interface: str, addresses: Sequence[str], rates: Sequence[int] = ()
 ) -> Iterator[list[Site]]:
-    """Hosts on one network, with an interface of that name each.
+    """Yield hosts on one network, with an interface of that name each.
 
     Args:
         interface: its name.
@@ -135,13 +135,13 @@ def joined(
 
 @contextlib.contextmanager
 def hosts() -> Iterator[tuple[str, str]]:
-    """The directories in /proc with the namespaces of the first host, and of the second."""
+    """Yield the directories in /proc with the namespaces of two hosts."""
     with cabled() as (first, second):
         yield first.namespaces, second.namespaces
 
 
 def _process(stack: contextlib.ExitStack, way: Sequence[str]) -> int:
-    """A process in a network namespace of its own; it ends with this one at the latest."""
+    """Start a process in its own network namespace, to end with this one; return its id."""
     process = stack.enter_context(
         subprocess.Popen([*way, "unshare", "--net", "cat"], stdin=subprocess.PIPE)
     )

@@ -85,7 +85,7 @@ class Launcher:
         config: Mapping[str, object] | None = None,
         per_rank: Mapping[int, Mapping[str, object] | None] | None = None,
     ) -> Path:
-        """A directory per rank, each with a switchml.cfg unless `per_rank` has None for it."""
+        """Return a directory per rank, with a switchml.cfg unless its `per_rank` is None."""
         self.runs.append(world)
         run = self.scratch / f"run-{len(self.runs)}"
         port = free_port()
@@ -121,7 +121,7 @@ class Launcher:
         return env | dict(extra)
 
     def __call__(self, case: str, world: int, *, limit: float = ENOUGH, **given: Any) -> list[Rank]:
-        """`begin`, with what is `given` to it, and `collect`."""
+        """Run `begin` with the arguments `given`, then `collect`."""
         return self.collect(self.begin(case, world, **given), limit)
 
     def begin(
@@ -138,7 +138,7 @@ class Launcher:
         fresh: bool = False,
         timeout: float = 60,
     ) -> list[Started]:
-        """Starts `case` on `world` ranks; `timeout` is the group's, in seconds.
+        """Start `case` on `world` ranks; `timeout` is the group's, in seconds.
 
         Where starting or ending is what is tested, `fresh` ranks are new interpreters.
         """
@@ -178,7 +178,7 @@ class Launcher:
         *,
         preload: bool = True,
     ) -> list[Rank]:
-        """Runs `case` through torch's own launcher, with one switchml.cfg for all ranks.
+        """Run `case` through torch's own launcher, with one switchml.cfg for all ranks.
 
         Returns:
             One log, with every rank's output.
@@ -237,7 +237,7 @@ class Launcher:
 
     @staticmethod
     def collect(ranks: Sequence[Started], limit: float = ENOUGH) -> list[Rank]:
-        """Waits for the end of the ranks, for so many seconds at most."""
+        """Wait for the end of the ranks, for at most `limit` seconds."""
         deadline = time.monotonic() + limit
         hung, codes = [], []
         for number, rank in enumerate(ranks):

@@ -24,7 +24,7 @@ JOB = 1
 
 
 def joined(port: int, rank: int, workers: int, address: tuple[int, int]) -> tuple[int, int]:
-    """Joins, and returns the MAC and the address of the switch."""
+    """Join, and return the MAC and the address of the switch."""
     controller = Controller(f"127.0.0.1:{port}")
     told = {1: 4711 if rank == 0 else 0, 2: rank, 3: workers, 4: 0}
     session = controller.call("Sync/Broadcast", told)[1]

@@ -32,7 +32,7 @@ class Metrics:
         return self.samples[sample, frozenset(labels.items())]
 
     def check(self, report: Mapping[str, Any], *, rank: int, size: int, state: str) -> None:
-        """They are those of a report, and fit each other."""
+        """Check that the samples are consistent, and match the report of the rank."""
         assert (self.labels["rank"], self.labels["world_size"]) == (str(rank), str(size))
         assert self.value("switchml_allreduces_total") == report["calls"]
         assert self.value("switchml_bytes_total") == report["bytes"]
@@ -60,7 +60,7 @@ class Metrics:
 
 
 def parse(text: str) -> Metrics:
-    """Metrics of a page; the help and the type of each are there, and its samples are of it."""
+    """Parse a page, and check that each sample has a help text and a type."""
     from prometheus_client.parser import text_string_to_metric_families
 
     samples: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
@@ -78,7 +78,7 @@ def parse(text: str) -> Metrics:
 
 
 def read(directory: Path) -> list[Metrics]:
-    """Metrics of all files of a directory, in the order of the ranks; there is nothing else."""
+    """Parse the files of a directory, in the order of ranks; it must have no other files."""
     paths = [*directory.iterdir()]
     assert {path.suffix for path in paths} <= {".prom"}
     found = [parse(path.read_text()) for path in paths]

@@ -12,7 +12,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def text(name: str, file: str, anchors: list[str]) -> str:
-    """Numbered lines around the anchors, so that each place is told apart from all others."""
+    """Return numbered lines around the anchors, so that each line is unique."""
     blocks = []
     for number, anchor in enumerate(anchors):
         filler = "".join(f"// {name} {file} {number}.{line}\n" for line in range(9))
@@ -21,7 +21,7 @@ def text(name: str, file: str, anchors: list[str]) -> str:
 
 
 def write(root: Path, layout_name: str = "c10d-lib", name: str = "v0.0.1") -> Pin:
-    """Writes the tree and returns its pin."""
+    """Write the tree and return its pin."""
     like = pins.of_layout(layout_name, pins.shipped())
     anchors: dict[str, list[str]] = {}
     for anchor in like.anchors:

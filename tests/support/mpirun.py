@@ -12,7 +12,7 @@ ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def make_agent(host: Host, directory: Path) -> Path:
-    """Makes the program by which mpirun starts its daemon on a host."""
+    """Write the program with which mpirun starts its daemon on a host."""
     agent = directory / "agent"
     agent.write_text(_AGENT.format(way=shlex.join(host.command())))
     agent.chmod(0o755)

@@ -15,7 +15,7 @@ _RANK = 16 + 32  # place of the rank in it
 
 @contextlib.contextmanager
 def lossy(aggregator: str, victim: int, *, upwards: bool) -> Iterator[str]:
-    """Address in front of an aggregator. What the victim sends, or what comes to it, is lost.
+    """Relay to an aggregator, dropping the victim's traffic in one direction; yield the address.
 
     The first messages of both pass: the aggregator has taken the worker.
     """

@@ -22,13 +22,13 @@ INTERFACE = "ens1f0"
 
 
 def own_blocks(test: str) -> list[Block]:
-    """Blocks of the page that a file of tests runs."""
+    """Return the blocks of the page that a test file runs."""
     page = blocks(ROOT / "docs" / "cluster.md")
     return [block for block in page if block.by and (ROOT / block.by).samefile(test)]
 
 
 def make_environment(directory: Path, plugin: Plugin, cache: Path) -> dict[str, str]:
-    """Environment in which the page's programs are found, with this python3 of the plugin."""
+    """Return variables by which the page finds its programs and the plugin's Python."""
     programs = directory / "bin"
     programs.mkdir()
     (programs / "switchml-patch").symlink_to(Path(sys.executable).with_name("switchml-patch"))
@@ -47,7 +47,7 @@ class PageHosts:
     env: Mapping[str, str]
 
     def start(self, host: cluster.Host, text: str, directory: Path) -> subprocess.Popen[str]:
-        """Starts a shell with the text of a block."""
+        """Start a shell with the text of a block."""
         return subprocess.Popen(
             host.command("sh", "-euc", text), cwd=directory, env={**self.env},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -56,7 +56,7 @@ class PageHosts:
 
     @contextlib.contextmanager
     def serving(self, host: cluster.Host, text: str, directory: Path, line: str) -> Iterator[None]:
-        """Runs a block that ends when it is told to, once it has printed a line."""
+        """Run a block that ends when it is told to, once it has printed a line."""
         started = self.start(host, text, directory)
         try:
             assert started.stdout is not None
@@ -67,13 +67,13 @@ class PageHosts:
             started.communicate()
 
     def run(self, text: str, directory: Path) -> None:
-        """Runs a block on the first host."""
+        """Run a block on the first host."""
         started = self.start(self.hosts[0], text, directory)
         told = started.communicate(timeout=ENOUGH)[0]
         assert started.returncode == 0, told
 
     def run_on_each(self, text: str, directory: Path) -> None:
-        """Runs a block on the first host, and on the other with the other number."""
+        """Run a block on the first host, and on the other with the other number."""
         texts = [text, text.replace("--node-rank 0", "--node-rank 1")]
         started = [self.start(host, one, directory) for host, one in zip(self.hosts, texts)]
         told = [one.communicate(timeout=ENOUGH)[0] for one in started]

@@ -8,7 +8,7 @@ from support.torch import results
 
 
 def scripts(*, plugin: bool) -> list[Block]:
-    """Blocks of Python to run, for the plugin or for a graft."""
+    """Return a block of Python to run, for the plugin or for a graft."""
     return [
         block
         for block in all_blocks()
@@ -19,7 +19,7 @@ def scripts(*, plugin: bool) -> list[Block]:
 
 
 def check_script(launch: Launcher, block: Block) -> None:
-    """Checks that the block ends well on all ranks; with a process group, rank 0 delegates."""
+    """Check that the block ends well on all ranks; with a process group, rank 0 delegates."""
     hosts = 2
     ranks = hosts * 2 if block.page.stem == "hosts" else hosts
     local = ranks // hosts

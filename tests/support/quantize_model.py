@@ -44,13 +44,13 @@ class Model:
         return 2 if self.bits == 1 else 1
 
     def cut(self, numel: int) -> list[slice]:
-        """The buckets of a layer."""
+        """Return the buckets of a layer."""
         return [
             slice(begin, min(begin + self.bucket, numel)) for begin in range(0, numel, self.bucket)
         ]
 
     def scales(self, values: Floats) -> NDArray[np.int32]:
-        """Scales of one rank's buckets."""
+        """Return the scales of one rank's buckets."""
         with np.errstate(over="ignore", invalid="ignore"):
             found = [self._scale(values[part]) for part in self.cut(len(values))]
         return np.array(found, np.float32).view(np.int32) & 0x7FFFFFFF
@@ -72,7 +72,7 @@ class Model:
     def levels(
         self, values: Floats, scale: int, key: int
     ) -> tuple[NDArray[np.uint32], Floats] | None:
-        """Levels of a bucket and what was rounded off, or None where nothing can be sent."""
+        """Return the levels of a bucket and their residuals; None if it cannot be sent."""
         if scale == 0 or scale >= INFINITY:
             return None
         up, scaled = self._scaled(scale)
@@ -96,7 +96,7 @@ class Model:
         return up, as_float * up
 
     def words(self, levels: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Words that hold the levels of a bucket."""
+        """Return words that hold the levels of a bucket."""
         width = -(-len(levels) // self.lanes)
         lane, word = np.divmod(np.arange(len(levels)), width)
         words = np.zeros(width, np.uint64)
@@ -104,7 +104,7 @@ class Model:
         return words.astype(np.uint32)
 
     def decoded(self, words: NDArray[np.uint32], scale: int, numel: int, divisor: int) -> Floats:
-        """The sums of a bucket, divided."""
+        """Return the sums of a bucket, divided."""
         if scale >= INFINITY:
             return np.full(numel, np.nan, np.float32)
         if scale == 0:
@@ -121,7 +121,7 @@ class Model:
 
 
 def random(key: int, numel: int) -> Floats:
-    """Between -1/2 and 1/2, for each place in a bucket."""
+    """Return numbers between -1/2 and 1/2, for each place in a bucket."""
     low, high = np.uint32(key % 2**32), np.uint32(key >> 32)
     with np.errstate(over="ignore"):
         x = np.arange(numel, dtype=np.uint32) + low
@@ -132,7 +132,6 @@ def random(key: int, numel: int) -> Floats:
 
 
 def bucket_key(key: int, bucket: int) -> int:
-    """Key of a bucket, from that of its layer."""
     x = (key + bucket * 0x9E3779B97F4A7C15) % 2**64
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
     x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
@@ -150,7 +149,7 @@ class Summed:
 def allreduce(
     model: Model, values: Floats, divisor: int, key: int, *, halve: bool = False
 ) -> Summed:
-    """Sums all ranks' values, [ranks, numel]; rank r has the key `key + r`.
+    """Sum the values of all ranks, [ranks, numel]; rank r has the key `key + r`.
 
     With `halve` the scales are half of what was agreed on: values are beyond them.
     """

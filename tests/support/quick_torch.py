@@ -15,7 +15,7 @@ from torch.distributed.distributed_c10d import *
 
 
 def make(directory: Path, version: str = graft.VERSION) -> Path:
-    """Makes it below a directory; what is returned is to be on the path of a Python."""
+    """Make the package in a directory; return the directory for PYTHONPATH."""
     fake = graft.make(directory / "quick torch", version)
     distributed = fake.root / "distributed"
     (distributed / "__init__.py").write_text(_DISTRIBUTED)

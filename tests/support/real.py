@@ -58,13 +58,13 @@ class Settings:
 
 
 def dummy(factory: pytest.TempPathFactory) -> Path:
-    """A SWITCHML_HOME whose library has the dummy backend only."""
+    """Return a SWITCHML_HOME whose library has the dummy backend only."""
     given = real_client.source()
     return once(factory, "dummy", lambda place: checked("client", "build", given, "-o", place))
 
 
 def compiled(source: Path, home: Path, program: Path, *flags: str) -> Path:
-    """A program that calls the client library of a SWITCHML_HOME, with nothing between."""
+    """Return a program that calls the client library of a SWITCHML_HOME, with nothing between."""
     environ = {**os.environ, "PKG_CONFIG_PATH": str(home / "lib" / "pkgconfig")}
     command = ["pkg-config", "--cflags", "--libs", "switchml-client"]
     found = subprocess.run(command, env=environ, check=True, capture_output=True, text=True)
@@ -91,7 +91,7 @@ def programs(
     faults: lab.Faults,
     limit: float = 600,
 ) -> tuple[list[CompletedRun], lab.Lab]:
-    """The same program as each worker around a switch, with its switchml.cfg where it runs."""
+    """Run a program as each worker of a new switch, with its switchml.cfg."""
     with lab.running(switch, workers, faults) as running:
         ended = run_workers(running, command, workers, directory, settings=settings, limit=limit)
     return ended, running
@@ -108,7 +108,7 @@ def run_workers(
     env: Mapping[str, str] | None = None,
     only: Sequence[int] = (),
 ) -> list[CompletedRun]:
-    """The same program as each worker of a switch that runs, or as some of them `only`."""
+    """Run a program as each worker of a running switch, or `only` as some of them."""
     found = []
     for rank in only or range(workers):
         place = directory / "ranks" / str(rank)
@@ -135,7 +135,7 @@ class LabLauncher(Launcher):
         return with_values(text, {k: v for k, v in values.items() if k != "controller_port"})
 
     def crossed(self, case: str, **given: Any) -> list[list[Rank]]:
-        """Two jobs of two ranks, of which each has its rank 1 at the switch of the other."""
+        """Return two jobs of two ranks, of which each has its rank 1 at the switch of the other."""
         around = lab.running(self.switch, 2, self.faults), lab.running(self.switch, 2, self.faults)
         with around[0] as one, around[1] as other:
             begun = [
@@ -169,7 +169,7 @@ class Stoppable(LabLauncher):
 
 
 def one_file(running: lab.Lab, timeout: int = 10) -> str:
-    """Composes one switchml.cfg for all ranks, who fill in what only they know."""
+    """Compose one switchml.cfg for all ranks, with values that each fills in."""
     rank = "${RANK}"
     return config.compose_lab(
         running.device(rank), running.port, rank=rank, cores="auto", timeout=timeout

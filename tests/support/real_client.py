@@ -33,7 +33,7 @@ LIMIT = 1800.0  # seconds
 
 
 def source() -> Path:
-    """The checkout that the user names, or the reason why the test is skipped."""
+    """Return the user's checkout of SwitchML, or skip the test."""
     if not GIVEN:
         pytest.skip(
             f"{VARIABLE} names no checkout of p4app-switchML; one is made by: "
@@ -43,7 +43,7 @@ def source() -> Path:
 
 
 def sources(cache: Path, part: str = mends.LIBRARY) -> dict[str, bytes]:
-    """The files of a part of the pinned commit."""
+    """Return the files of a part of the pinned commit."""
     places = Places((), (checkout.find_reference(str(source())),))
     return checkout.read_sources(checkout.CommitOrigin(str(cache), places), part)
 
@@ -57,7 +57,7 @@ class Workshop:
     written: dict[str, bytes] = field(default_factory=dict)
 
     def home(self, *without: str, flags: Sequence[str] = ("DPDK",)) -> Path:
-        """A SWITCHML_HOME without some mends; it lasts until the next is made.
+        """Return a SWITCHML_HOME without some mends; it lasts until the next is made.
 
         Raises:
             subprocess.CalledProcessError: it does not compile.
@@ -83,7 +83,7 @@ class Workshop:
         return home
 
     def faults(self, home: Path, backend: str = "DPDK") -> Path:
-        """The program that provokes faults of a backend, linked with a library that has it."""
+        """Return the program that provokes faults of a backend, linked with its library."""
         name, more = PROGRAMS[backend]
         module = home / "lib" / "pkgconfig" / "switchml-client.pc"
         theirs = [f"-isystem{home}/include{part}" for part in ("", "/switchml")]
@@ -112,7 +112,7 @@ class Workshop:
 def quantizer(
     place: Path, sources: Mapping[str, bytes], *without: str, flags: Sequence[str]
 ) -> Path:
-    """The program that looks at rounded values, with the file that rounds them in it.
+    """Return the program that looks at rounded values, with the file that rounds them in it.
 
     Args:
         place: an empty directory.
@@ -149,7 +149,7 @@ def words(*command: str | Path) -> list[str]:
 
 
 def provoke(program: Path, case: str, *more: str) -> subprocess.CompletedProcess[str]:
-    """Runs one case."""
+    """Run one case."""
     environ = {**os.environ, "SWITCHML_START_TIMEOUT_MS": "100000"}
     return subprocess.run(
         [str(program), case, *more],
@@ -158,7 +158,7 @@ def provoke(program: Path, case: str, *more: str) -> subprocess.CompletedProcess
 
 
 def images(part: str = mends.LIBRARY) -> str:
-    """The ids of all files that the mends of a part change, as images.json has them."""
+    """Return the ids of all files that the mends of a part change, as images.json has them."""
     with tempfile.TemporaryDirectory() as cache:
         mended = mends.apply(mends.read_shipped(part), sources(Path(cache), part))
     found = {path: blob_id(content) for path, content in sorted(mended.items())}

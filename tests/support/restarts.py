@@ -20,19 +20,19 @@ RESTARTS = 2
 
 
 def by_run(*options: str | Path) -> list[str]:
-    """The command `run` with its options, up to the program."""
+    """Return the command `run` with its options, up to the program."""
     command = [sys.executable, "-m", "patchgen", "run", "--require", f"--workers={WORLD}"]
     return [*command, f"--max-restarts={RESTARTS}", *map(str, options)]
 
 
 def by_torchrun(python: Path) -> list[str]:
-    """torchrun of an interpreter, up to the program."""
+    """Return torchrun of an interpreter, up to the program."""
     options = (f"--nproc-per-node={WORLD}", f"--max-restarts={RESTARTS}")
     return [str(python), "-m", "torch.distributed.run", "--standalone", *options]
 
 
 def plan_kills(seed: int, number: int = RESTARTS) -> list[tuple[int, int, float]]:
-    """Chooses a victim, a step and a delay for each attempt but the last."""
+    """Choose a victim, a step and a delay for each attempt but the last."""
     chance = random.Random(seed)
     return [
         (chance.randrange(WORLD), chance.randrange(-1, STEPS), chance.uniform(0, 0.005))
@@ -47,7 +47,7 @@ def check_goes_on(
     kills: list[tuple[int, int, float]],
     **env: str,
 ) -> None:
-    """Runs the job, and checks that it goes on from its checkpoint, right and delegating."""
+    """Run the job, and check that it continues from its checkpoint and delegates."""
     environ = {**_environment(), "OMP_NUM_THREADS": "1", **env}
     done = subprocess.run(
         [*command, str(PROGRAM), str(place), backend, json.dumps(kills)],

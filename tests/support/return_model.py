@@ -73,7 +73,7 @@ class State:
     wrong: str = ""
 
     def with_rank(self, number: int, **changes: object) -> State:
-        """The state with other values of one rank."""
+        """Return the state with other values of one rank."""
         rank = replace(self.ranks[number], **changes)  # type: ignore[arg-type]
         return replace(self, ranks=(*self.ranks[:number], rank, *self.ranks[number + 1 :]))
 
@@ -89,7 +89,7 @@ class Outcome:
 
 
 def search(rules: Rules) -> Outcome:
-    """Visits every state that can be reached."""
+    """Visit every reachable state."""
 
     def follow(state: State) -> Iterator[State]:
         return iter(()) if state.wrong else steps(rules, state)
@@ -106,7 +106,7 @@ def search(rules: Rules) -> Outcome:
 
 
 def objections(rules: Rules, state: State) -> Iterator[str]:
-    """Yields all that is wrong where nothing happens any more."""
+    """Yield problems of a state in which nothing happens any more."""
     if any(len(rank.sums) < rules.jobs for rank in state.ranks):
         yield "ranks wait for ever"
     elif len({rank.sums for rank in state.ranks}) > 1:
@@ -114,7 +114,7 @@ def objections(rules: Rules, state: State) -> Iterator[str]:
 
 
 def steps(rules: Rules, state: State) -> Iterator[State]:
-    """States after one more event."""
+    """Yield the states after one more event."""
     newest = max(rank.session for rank in state.ranks)
     if state.failed <= newest < rules.failures:
         yield replace(state, failed=newest + 1)
@@ -135,7 +135,7 @@ def steps(rules: Rules, state: State) -> Iterator[State]:
 
 
 def use_library(rules: Rules, state: State, number: int) -> Iterator[State]:
-    """A rank submits a job, has the sum of one, or learns that its session has failed."""
+    """Yield states after a job is submitted, a sum arrives, or a failure is noticed."""
     rank = state.ranks[number]
     if rank.submitted < rules.jobs and rank.submitted - len(rank.sums) < rules.window:
         yield state.with_rank(number, submitted=rank.submitted + 1)
@@ -153,7 +153,7 @@ def use_library(rules: Rules, state: State, number: int) -> Iterator[State]:
 
 
 def recover(rules: Rules, state: State) -> State:
-    """Sums that a rank has go to all; the other jobs go over Gloo."""
+    """Return the state after ranks passed on their sums; other jobs use Gloo."""
     longest = max((rank.sums for rank in state.ranks), key=len)
     ranks = tuple(
         replace(
@@ -167,7 +167,7 @@ def recover(rules: Rules, state: State) -> State:
 
 
 def tries(rules: Rules, rank: Rank) -> bool:
-    """True where the next operation of a rank over Gloo is a try to return."""
+    """Return whether the rank's next operation over Gloo is an attempt to return."""
     number = rank.tries
     return number < len(rules.tried) and len(rank.sums) >= rank.since + rules.tried[number]
 
@@ -177,7 +177,7 @@ def starts_early(rules: Rules, rank: Rank) -> bool:
 
 
 def go_over_gloo(rules: Rules, state: State) -> Iterator[State]:
-    """Does the next operation of all ranks together, if it is the same one."""
+    """Yield the state after the next operation, if it is the same on all ranks."""
     places = {(tries(rules, rank), len(rank.sums)) for rank in state.ranks}
     if len(places) > 1:
         yield replace(state, wrong="ranks mix operations")
@@ -198,7 +198,7 @@ def go_over_gloo(rules: Rules, state: State) -> Iterator[State]:
 
 
 def start(rules: Rules, state: State, numbers: range | list[int]) -> Iterator[State]:
-    """Contexts of these ranks start anew or refuse to; those that all use have right sums."""
+    """Yield states after these ranks' contexts start anew, or refuse to."""
     others = [rank for i, rank in enumerate(state.ranks) if i not in numbers or rank.alive]
     if any(rank.alive and rank.mode != LIBRARY for rank in others):
         yield replace(state, wrong="a packet of the old session reaches the new one")

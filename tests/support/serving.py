@@ -22,7 +22,7 @@ from support.waiting import ENOUGH
 
 @pytest.fixture(scope="session")
 def summing(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache that has the command's program."""
+    """Return a cache with the command's compiled program."""
     return once(
         tmp_path_factory,
         "summing",
@@ -31,7 +31,7 @@ def summing(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def behind(port: int) -> dict[str, object]:
-    """Values of a switchml.cfg whose switch is another process, at a port of this machine."""
+    """Return values of a switchml.cfg with a switch process at a port of this machine."""
     external = "true\n[backend.simulator]\nexternal_aggregator = true"
     return {"controller_port": port, "process_packets": external}
 
@@ -65,7 +65,7 @@ class Served:
         raise AssertionError("the command has no program")
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, dict[str, int], str]:
-        """Returns its exit code, its counters without the workers', and what it told."""
+        """End the command; return exit code, counters without the workers', and output."""
         self.process.send_signal(number)
         told = self.process.communicate(timeout=ENOUGH)[1]
         assert "Sanitizer" not in told, told
@@ -78,7 +78,7 @@ class Served:
 def serving(
     cache: Path, target: Path, workers: int, *before: str, host: str = "127.0.0.1"
 ) -> Iterator[Served]:
-    """Starts the command by `before`, and waits until it listens on an address of `host`."""
+    """Start the command by `before`, and wait until it listens on an address of `host`."""
     command = [*before, sys.executable, "-m", "patchgen", "simulator", "serve"]
     command += ["--cache", str(cache), "--workers", str(workers)]
     with subprocess.Popen(

@@ -12,7 +12,7 @@ import pytest
 
 
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """A directory that the first who asks has filled; nobody may change what is in it.
+    """Return a read-only directory, filled by the first process that asks for it.
 
     Args:
         factory: of the session.

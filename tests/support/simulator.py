@@ -50,7 +50,7 @@ HEADER = struct.Struct("=IIQ")
 
 
 def build_driver(prefix: Path, driver: Path, compiler: str, flags: str) -> None:
-    """Compiles the driver, with `flags`, against an installed simulator."""
+    """Compile the driver, with `flags`, against an installed simulator."""
     paths = ["-I", str(prefix / "include"), "-L", str(prefix / "lib"), "-o", str(driver)]
     run(
         [compiler, *STRICT, *flags.split(), str(CPP / "simulator_driver.cc"), *paths, *LINK],
@@ -91,7 +91,7 @@ def _home(
 
 
 def plain_prefix(factory: pytest.TempPathFactory) -> Path:
-    """An installed simulator without its driver; who installs another one has it in ccache."""
+    """Return an installed simulator without its driver."""
     made = _installed(factory, "simulator", "c++", FLAGS)
     return made / "a home"
 
@@ -101,7 +101,7 @@ def plain_home(factory: pytest.TempPathFactory) -> Home:
 
 
 def sanitized_prefix(factory: pytest.TempPathFactory, sanitizer: str) -> Path:
-    """An installed simulator, compiled with the sanitizer, without its driver."""
+    """Return an installed simulator, compiled with the sanitizer, without its driver."""
     flags = _sanitized(sanitizer)
     made = _installed(factory, f"simulator-{sanitizer}", SANITIZING, flags, debug=True)
     return made / "a home"
@@ -184,7 +184,7 @@ class Job:
         return self.workers[rank]
 
     def ask(self, *commands: str) -> list[str]:
-        """Sends one command to all or one to each, at the same time, and returns the answers."""
+        """Send one command to all or one to each, at the same time, and return the answers."""
         if len(commands) == 1:
             commands *= len(self.workers)
         for worker, command in zip(self.workers, commands):
@@ -204,7 +204,7 @@ class Job:
 
 
 def with_limit(config: str, milliseconds: int) -> str:
-    """The config with another time that a worker waits for the others."""
+    """Replace the time that a worker waits for the others."""
     replaced = config.replace("timeout = 10\n", f"timeout = {milliseconds}\n")
     return replaced.replace("_threshold = 100\n", "_threshold = 1\n").replace(
         "_increment = 100\n", "_increment = 1\n"
@@ -222,7 +222,7 @@ def job(
     values: Mapping[str, int] = MappingProxyType({}),
     aggregator: str | None = None,
 ) -> Iterator[Job]:
-    """Processes with the configs of one job, not yet started; killed at the end.
+    """Yield processes with the configs of one job, not yet started; killed at the end.
 
     Rank 0 is the switch, where `aggregator` does not say where another process is.
     """
@@ -256,7 +256,7 @@ def hello(
     workers: int = 2, limit_ms: int = 60_000, version: int = 2, quantizer: int = 1,
     magic: int = 0x736D6C2D73696D31,
 ) -> bytes:  # fmt: skip
-    """First bytes of a worker on its connection; numbers are cut to their size."""
+    """Return first bytes of a worker on its connection; numbers are cut to their size."""
     wide = (magic, limit_ms, packet_numel, version, outstanding)
     narrow = (value % 2**16 for value in (rank, workers, threads))
     values = [value % 2 ** (64 if place < 3 else 32) for place, value in enumerate(wide)]
@@ -270,7 +270,7 @@ def received(connection: socket.socket, size: int) -> bytes:
 
 
 def packets(numel: int, threads: int = 4, packet_numel: int = 256) -> Iterator[slice]:
-    """The packets of a tensor: contiguous slices for the threads, each cut from its start."""
+    """Yield the packets of a tensor: contiguous slices for the threads, each cut from its start."""
     begin = 0
     for thread in range(threads):
         end = begin + numel // threads + (thread < numel % threads)
@@ -280,7 +280,7 @@ def packets(numel: int, threads: int = 4, packet_numel: int = 256) -> Iterator[s
 
 
 def fixed_point_sum(inputs: list[Floats], cuts: Iterator[slice]) -> Floats:
-    """SwitchML's sum, written down a second time from its description."""
+    """Compute SwitchML's sum independently, from its description."""
     workers = len(inputs)
     result = np.empty_like(inputs[0])
     for cut in cuts:

@@ -68,13 +68,13 @@ class Slurm:
     def srun(
         self, *command: str | Path, cwd: Path, env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Runs `srun` with these arguments on the first host; `--time` ends what hangs."""
+        """Run `srun` with these arguments on the first host; `--time` ends what hangs."""
         return self.run("srun", "--time=5", *command, cwd=cwd, env=env)
 
     def run(
         self, *command: str | Path, cwd: Path, env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a command on the first host."""
+        """Run a command on the first host."""
         return subprocess.run(
             self.hosts[0].command(*command), cwd=cwd, env={**self.environment, **(env or {})},
             capture_output=True, text=True, check=False, timeout=3 * ENOUGH,
@@ -83,7 +83,7 @@ class Slurm:
 
 @contextlib.contextmanager
 def running(hosts: Sequence[Host]) -> Iterator[Slurm]:
-    """Starts SLURM on hosts, with its controller on the first, and ends all of its processes."""
+    """Run SLURM on hosts, with its controller on the first, while the block lasts."""
     missing = [name for name in PROGRAMS if shutil.which(name, path=_SYSTEM_PATH) is None]
     if missing or os.geteuid() != 0:
         pytest.skip(f"needs root and {', '.join(missing) or 'nothing else'}: make test-cluster")
@@ -122,7 +122,7 @@ def _configuration(slurm: Slurm) -> str:
 
 
 def _start_munge(stack: contextlib.ExitStack, slurm: Slurm) -> None:
-    """Starts the service that signs the messages of SLURM."""
+    """Start the service that signs the messages of SLURM."""
     place = slurm.directory / "munge"
     place.mkdir()
     place.chmod(0o711)
@@ -138,7 +138,7 @@ def _start_munge(stack: contextlib.ExitStack, slurm: Slurm) -> None:
 
 
 def _start(stack: contextlib.ExitStack, slurm: Slurm, *command: str) -> subprocess.Popen[bytes]:
-    """A service, which is ended with the stack, and with it what it has started."""
+    """Start a service, which the stack ends with its children."""
     name = next(word for word in command if word in PROGRAMS)
     log = stack.enter_context((slurm.directory / f"{name}.out").open("ab"))
     process = subprocess.Popen(

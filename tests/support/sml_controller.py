@@ -25,7 +25,7 @@ _READY = 30.0  # seconds
 
 
 def make_controller(directory: Path, *without: str) -> None:
-    """Fills a directory with the controller's modules.
+    """Write the controller's modules to a directory.
 
     Args:
         directory: an empty one.
@@ -46,7 +46,7 @@ def make_controller(directory: Path, *without: str) -> None:
 
 
 def command(directory: Path, address: str, switch: str) -> list[str]:
-    """Command that runs a controller, and writes a line when it is ready.
+    """Return command that runs a controller, and write a line when it is ready.
 
     Args:
         directory: that of `make_controller`.
@@ -58,7 +58,7 @@ def command(directory: Path, address: str, switch: str) -> list[str]:
 
 @contextlib.contextmanager
 def controlled_lab(switch: str, controller: Path, workers: int = 2) -> Iterator[lab.Lab]:
-    """Runs a switch whose workers know SwitchML's controller instead of ours.
+    """Run a switch whose workers use SwitchML's controller instead of ours.
 
     Args:
         switch: path of the program.

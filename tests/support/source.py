@@ -36,17 +36,17 @@ class World:
     commits: dict[str, str]
 
     def route(self, base: str, more: str = "") -> None:
-        """Makes git find repositories of GitHub below `base`."""
+        """Make git find repositories of GitHub below `base`."""
         text = f'[url "{base}/"]\n    insteadOf = {GITHUB}\n{more}'
         (self.home / ".gitconfig").write_text(text)
 
     def offline(self) -> None:
-        """No address leads anywhere."""
+        """Make every address unreachable."""
         self.route("http://127.0.0.1:1")
 
     @contextlib.contextmanager
     def without(self, name: str) -> Iterator[None]:
-        """A repository of facebookincubator is not served."""
+        """Stop serving a repository of facebookincubator while the block lasts."""
         served = self.served / "facebookincubator" / name
         away = served.with_name("away")
         served.rename(away)
@@ -76,7 +76,7 @@ class World:
         return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
     def check(self, tree: Path) -> None:
-        """The tree is whole, as git itself sees it."""
+        """Check with git that the tree is complete."""
         assert git(tree, "rev-parse", "HEAD") == self.pin.commit
         assert git(tree, "status", "--porcelain") == ""
         listed = git(tree, "submodule", "status", "--recursive").splitlines()
@@ -90,7 +90,7 @@ class World:
 
 
 def _publish(work: Path, served: Path, name: str) -> str:
-    """Commits, adds another commit after that, and serves both; returns the id of the first."""
+    """Make two commits, serve both, and return the id of the first."""
     git(work, "add", "-A")
     git(work, "commit", "-qm", "pinned")
     commit = git(work, "rev-parse", "HEAD")
@@ -152,7 +152,7 @@ class Server:
 
 @contextlib.contextmanager
 def serve(served: Path, protocol: int = 2, *, by_id: bool = True) -> Iterator[Server]:
-    """A smart server, of protocol 0 with or without commits by their ids.
+    """Yield a smart server, of protocol 0 with or without commits by their ids.
 
     While `stall` is set, a download hangs until the event is.
     """
@@ -217,7 +217,7 @@ class Stalled:
 
 @contextlib.contextmanager
 def stalled(world: World, tree: Path, *arguments: str, at: str = "") -> Iterator[Stalled]:
-    """A run that is in the middle of its first download, or has asked for a path that ends so."""
+    """Run until the first download, or a request for a path that ends with `at`; yield the run."""
     with serve(world.served) as server:
         world.route(server.url)
         release = server.stall = threading.Event()
@@ -231,7 +231,7 @@ def stalled(world: World, tree: Path, *arguments: str, at: str = "") -> Iterator
 
 @contextlib.contextmanager
 def serve_files(served: Path) -> Iterator[str]:
-    """A server that knows nothing of git."""
+    """Serve files by a server that does not know git."""
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def __init__(self, *arguments: object) -> None:

@@ -184,7 +184,7 @@ VARIANTS: Mapping[str, Fault | None] = {
 
 
 def varied(file: str, text: str) -> str:
-    """A file of the plugin in which each variant has its own parts."""
+    """Return a file of the plugin in which each variant has its own parts."""
     others: dict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
     for name, made in VARIANTS.items():
         if made and made.file == file:

@@ -11,7 +11,7 @@ State = TypeVar("State")
 def visit(
     first: State, follow: Callable[[State], Iterable[State]]
 ) -> Iterator[tuple[State, list[State]]]:
-    """Visits every state once; yields it with those that follow it.
+    """Visit every state once; yield it with its successors.
 
     Args:
         first: the state in which all begins. States are hashable.

@@ -20,7 +20,7 @@ NEXT, QUIET, TO_SERVER = 1, 1, 1
 
 
 def encoded(fields: dict[int, int]) -> bytes:
-    """A message of protobuf whose fields are integers, by number."""
+    """Return a message of protobuf whose fields are integers, by number."""
 
     def varint(value: int) -> bytes:
         octets = b""
@@ -54,7 +54,7 @@ class Controller:
         self.channel = grpc.insecure_channel(address, own)
 
     def begin(self, method: str, fields: dict[int, int]) -> grpc.Future:
-        """Calls a method of package switchml_proto, as SERVICE/METHOD."""
+        """Call SERVICE/METHOD of package switchml_proto."""
         call = self.channel.unary_unary(
             f"/switchml_proto.{method}", request_serializer=encoded, response_deserializer=decoded
         )
@@ -112,7 +112,7 @@ class MemifClient:
         )
 
     def hear(self) -> int:
-        """The kind of the next message; 0 at the end."""
+        """Return the kind of the next message; 0 at the end."""
         message = self.control.recv(128)
         if not message:
             return 0
@@ -122,7 +122,7 @@ class MemifClient:
         return kind
 
     def offers(self) -> list[tuple[int, bytes, int | None]]:
-        """Messages that say what it has: the kind, the body and a descriptor of each."""
+        """Return messages that say what it has: the kind, the body and a descriptor of each."""
         offers: list[tuple[int, bytes, int | None]] = [
             (INIT, struct.pack("<HIB", VERSION, 0, 0), None),
             (ADD_REGION, struct.pack("<HQ", 0, self.size), self.file),
@@ -137,7 +137,7 @@ class MemifClient:
         return [*offers, (CONNECT, b"", None)]
 
     def connect(self, *, grant: bool = True) -> int:
-        """Offers all that it has; returns the kind of the last answer."""
+        """Send all offers; return the kind of the last answer."""
         assert self.hear() == HELLO
         kind = ACK
         for message in self.offers():
@@ -156,7 +156,7 @@ class MemifClient:
         self.numbers[(ring * self.ring_bytes + at) // 2] = value & 0xFFFF
 
     def set_slot(self, ring: int, slot: int, *fields: int) -> None:
-        """Writes a slot's flags, region, bytes and offset."""
+        """Write a slot's flags, region, bytes and offset."""
         at = ring * self.ring_bytes + RING + SLOT * (slot % self.slots)
         struct.pack_into("<HHII", self.memory, at, *fields)
 
@@ -169,13 +169,13 @@ class MemifClient:
         return self._get(ring, 6)
 
     def set_head(self, ring: int, head: int) -> None:
-        """Offers slots to the switch, and interrupts it where it wants that."""
+        """Offer slots to the switch, and interrupt it where it wants that."""
         self._set(ring, 6, head)
         if ring < self.queues and not self._get(ring, 4) & QUIET:
             os.eventfd_write(self.events[ring], 1)
 
     def grant(self, queue: int) -> None:
-        """Offers all slots for answers."""
+        """Offer all slots for answers."""
         self.set_head(self.queues + queue, self.slots)
 
     def send(self, frame: bytes, queue: int = 0) -> None:
@@ -193,7 +193,7 @@ class MemifClient:
         self.set_head(queue, head + len(parts))
 
     def receive(self, queue: int = 0) -> bytes:
-        """The next answer."""
+        """Return the next answer."""
         ring, frame = self.queues + queue, b""
         deadline = time.monotonic() + ENOUGH
         while True:
@@ -213,5 +213,5 @@ class MemifClient:
         return self._get(ring, 64) == self.used[ring] & 0xFFFF
 
     def idle(self, queue: int) -> bool:
-        """The switch has taken all that was sent."""
+        """Return whether the switch has taken all frames."""
         return self._get(queue, 64) == self.head(queue)

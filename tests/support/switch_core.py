@@ -16,7 +16,7 @@ SANITIZED = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 def compiled(directory: Path, flags: Sequence[str]) -> Path:
-    """A program that takes sessions and frames, and says what becomes of them."""
+    """Return a program that takes sessions and frames, and says what becomes of them."""
     sources = [str(FILTER), *(str(SOURCES / name) for name in FILES)]
     program = directory / "core"
     command = ["g++", *STRICT, *flags, "-I", str(SOURCES), *sources, "-o", str(program)]
@@ -25,6 +25,6 @@ def compiled(directory: Path, flags: Sequence[str]) -> Path:
 
 
 def output(program: Path, given: bytes) -> bytes | None:
-    """Runs the program on `given`; returns its output, or None where it failed."""
+    """Run the program on `given`; return its output, or None where it failed."""
     ended = subprocess.run([program], input=given, stdout=subprocess.PIPE, check=False, timeout=120)
     return None if ended.returncode else ended.stdout

@@ -27,7 +27,7 @@ def ip(*words: str) -> None:
 
 
 def pair(rank: int) -> socket.socket:
-    """Two interfaces that are connected: one for the switch, and a worker's socket on the other."""
+    """Connect two interfaces, one for the switch; return a worker's socket on the other."""
     ours, theirs = f"worker{rank}", f"switch{rank}"
     ip("link", "add", ours, "type", "veth", "peer", "name", theirs)
     for name in (ours, theirs):
@@ -50,7 +50,7 @@ def packet(rank: int, number: int) -> bytes:
 
 
 def exchange(workers: Sequence[socket.socket]) -> list[bool]:
-    """Tells for each worker if it got all sums right; answers come in their order."""
+    """Return for each worker whether it got all sums right; answers come in order."""
     model = Model()
     model.begin([*ADDRESSES[:WORKERS]], 256, fresh=True)
     right = [True] * WORKERS

@@ -45,7 +45,7 @@ class Packet:
     to: tuple[int, int, int] = (MAC, IP, 0xBEE0)
 
     def frame(self) -> bytes:
-        """Frame of a client library: without the checksums, which are left to its card."""
+        """Return frame of a client library: without the checksums, which are left to its card."""
         size = SIZES[len(self.values) // 4]
         to_mac, to_ip, to_port = self.to
         return b"".join((
@@ -63,7 +63,7 @@ class Packet:
 def answer(
     frame: bytes, worker: tuple[int, int], exponents: tuple[int, int], values: bytes
 ) -> bytes:
-    """The sum for one worker, from the frame that asked for it."""
+    """Return the sum for one worker, from the frame that asked for it."""
     source, port, _, _ = struct.unpack_from(UDP, frame, 34)
     size, job, number, pool, _, _ = struct.unpack_from(OWN, frame, 42)
     own = struct.pack(OWN, 16 + (size & 7), job, number, pool, *exponents) + values

@@ -28,7 +28,7 @@ ASAN = "detect_leaks=0:detect_container_overflow=0:verify_asan_link_order=0"
 
 
 def program(factory: pytest.TempPathFactory) -> str:
-    """Compiles as the command does, with AddressSanitizer and UBSan around all that has frames."""
+    """Compile the program, with sanitizers for all code that handles frames."""
 
     def make(directory: Path) -> None:
         build = str(directory / "build")
@@ -39,7 +39,7 @@ def program(factory: pytest.TempPathFactory) -> str:
 
 
 def cache(factory: pytest.TempPathFactory) -> Path:
-    """A cache that has the switch, as the command compiles it."""
+    """Return a cache that has the switch, as the command compiles it."""
     return once(
         factory,
         "switch-cache",
@@ -49,7 +49,7 @@ def cache(factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def switch_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache in which commands find the program of the tests in the place of their own."""
+    """Return a cache in which commands find the tests' program instead of their own."""
 
     def make(place: Path) -> None:
         build = os.path.dirname(os.path.realpath(program(tmp_path_factory)))
@@ -87,7 +87,7 @@ class Switch:
         self.clients: list[MemifClient] = []
 
     def client(self, rank: int, *, grant: bool = True, **given: int) -> MemifClient:
-        """A worker's memif client, which is connected."""
+        """Return a worker's memif client, which is connected."""
         found = MemifClient(self.sockets[rank], **given)  # type: ignore[arg-type]
         self.clients.append(found)
         kind = found.connect(grant=grant)
@@ -95,14 +95,14 @@ class Switch:
         return found
 
     def join(self, session: int, addresses: list[tuple[int, int]], size: int = 1) -> None:
-        """Joins all workers, without waiting for each other."""
+        """Join all workers, without waiting for each other."""
         controller = Controller(self.address)
         for rank, address in enumerate(addresses):
             controller.session(session, rank, len(addresses), address, size)
         controller.channel.close()
 
     def stop(self) -> dict[str, Any]:
-        """Ends the switch and returns its counters."""
+        """End the switch, and return its counters."""
         self.process.send_signal(signal.SIGTERM)
         assert self.process.wait(ENOUGH) == 0, self.errors.read_text()
         counters: dict[str, Any] = json.loads(self.counters_path.read_text())

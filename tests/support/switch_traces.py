@@ -67,7 +67,7 @@ class Worker:
         return self.job == len(self.jobs)
 
     def start(self) -> list[bytes]:
-        """The first packets of the next job, if there is one."""
+        """Return the first packets of the next job, if there is one."""
         if self.done:
             return []
         return [self._packet(number) for number in range(self._batch)]
@@ -89,7 +89,7 @@ class Worker:
         return frame
 
     def receive(self, frame: bytes) -> list[bytes]:
-        """Takes an answer, and returns the frames that are sent then."""
+        """Receive an answer, and return the frames sent next."""
         number = int.from_bytes(frame[44:48], "little")
         if self.done or frame[43] != self.job % 256 or number in self.sums[self.job]:
             return []
@@ -131,7 +131,7 @@ class Network:
                 line += [frame] * (2 if self.random.random() < self.double else 1)
 
     def step(self, trace: Trace, worker: Worker) -> None:
-        """A packet or an answer arrives, or a worker has waited too long."""
+        """Deliver a packet or an answer, or let a worker's timeout expire."""
         mine, answers = self.inwards[worker.rank], self.outwards[worker.rank]
         chance = self.random.random()
         if mine and chance < 0.6:
@@ -144,7 +144,7 @@ class Network:
 
 
 def honest(seed: int) -> Trace:
-    """Workers that sum some jobs over a bad network.
+    """Simulate workers that sum jobs over a lossy network.
 
     Each worker gets each sum, and rightly, else the model is wrong.
     """
@@ -185,7 +185,7 @@ def _hold(worker: Worker, jobs: list[np.ndarray]) -> None:
 
 
 def hostile(seed: int, source: Trace) -> Trace:
-    """Trace of honest workers, mixed with anything that may come to a port of a switch."""
+    """Return a trace of honest workers, mixed with arbitrary frames."""
     random_ = random.Random(~seed)
     elements, workers = source.model.elements, [*source.model.workers]
     trace = Trace()
@@ -240,7 +240,7 @@ class Traces:
 
 
 def traces(seeds: range) -> Traces:
-    """An honest and a hostile trace of each seed."""
+    """Return an honest and a hostile trace of each seed."""
     given, expected = [], []
     verdicts: Counter[int] = Counter()
     for seed in seeds:

@@ -36,7 +36,7 @@ def answers(ranks: list[Rank], directory: Path, world: int) -> Answers:
 
 
 def cells(directory: Path, level: str, env: Mapping[str, str]) -> dict[str, Any]:
-    """Makes a directory for the answers; returns how to launch ranks that leave them there."""
+    """Make a directory for the answers; return how to launch ranks that leave them there."""
     directory.mkdir()
     arguments = {"directory": str(directory), "ports": [free_port() for _ in range(3)]}
     given = {**({} if level == "OFF" else {"TORCH_DISTRIBUTED_DEBUG": level}), **env}
@@ -53,13 +53,13 @@ def run_table(
 def begin_table(
     launch: Launcher, directory: Path, level: str, *, preload: bool
 ) -> Callable[[], Answers]:
-    """Starts the ranks as `run_table` does; what is returned waits for them."""
+    """Start the ranks as `run_table` does; return a function that waits for them."""
     ranks = launch.begin("table:run", WORLD, preload=preload, **cells(directory, level, {}))
     return lambda: answers(launch.collect(ranks), directory, WORLD)
 
 
 def differences(mine: Answers, stock: Answers) -> list[str]:
-    """Lists every cell of every rank with another outcome than in stock.
+    """List every cell of every rank with another outcome than in stock.
 
     But for `BETTER`, and for `ADDED` where stock raises.
     """
@@ -75,12 +75,12 @@ def differences(mine: Answers, stock: Answers) -> list[str]:
 
 
 def summed(rank: dict[str, Any]) -> set[str]:
-    """Names of the cells of which SwitchML has summed a part."""
+    """Return names of the cells of which SwitchML has summed a part."""
     return {name for name, (_, _, calls) in rank["cells"].items() if calls}
 
 
 def check_all_summed(mine: Answers) -> None:
-    """Checks that SwitchML has summed what it takes, and rightly where stock does not."""
+    """Check that SwitchML has summed what it takes, and rightly where stock does not."""
     for number, rank in enumerate(mine):
         reduced = {name for name in summed(rank) if name.startswith("all_reduce ")}
         assert SUMS <= reduced <= ADDED

@@ -48,7 +48,7 @@ def checked(*arguments: str | Path, **env: str) -> str:
 
 
 def results(ranks: list[Rank], *, trained: bool = False) -> list[dict[str, Any]]:
-    """Results of ranks, all of which ended well.
+    """Return the results of ranks, which must have succeeded.
 
     A process with the 1.7.1 wheel may crash at its end, after its result, when it has trained for
     more than a few steps, also unpatched.
@@ -60,13 +60,13 @@ def results(ranks: list[Rank], *, trained: bool = False) -> list[dict[str, Any]]
 
 
 def located(python: Path | str) -> Path:
-    """The directory of an interpreter's torch, which is not imported."""
+    """Return the directory of an interpreter's torch, without importing it."""
     code = "import importlib.util as util; print(util.find_spec('torch').origin)"
     return Path(subprocess.check_output([python, "-c", code], text=True).strip()).parent
 
 
 def version_of(python: Path | str) -> str:
-    """Version of an interpreter's torch."""
+    """Return version of an interpreter's torch."""
     return str(graft_hook.torch_of(str(located(python)))["version"])
 
 
@@ -92,7 +92,7 @@ def built_plugin(
     *flags: str,
     environ: Mapping[str, str] = PLUGIN,
 ) -> Plugin:
-    """The plugin for a torch, in a virtual environment that has the torch's packages as well.
+    """Build and install the plugin for a torch, in a virtual environment with its packages.
 
     Made once for all processes, under that name.
     """
@@ -118,7 +118,7 @@ def built_plugin(
 
 
 def plugin_here(torch: Path, home: Path, factory: pytest.TempPathFactory) -> Plugin:
-    """The plugin for the torch of the patch's tests."""
+    """Return the plugin for the torch of the patch's tests."""
     return built_plugin(torch, home, factory, "plugin-here", environ=PLUGIN_HERE)
 
 
@@ -134,7 +134,7 @@ def plugin_launcher(plugin: Plugin, home: Path, scratch: Path, servers: Servers)
 
 
 def pypi_interpreter(script: str) -> Path:
-    """Interpreter with packages of PyPI, of which a script in ci/ makes it."""
+    """Return an interpreter with packages of PyPI, made by a script in ci/."""
     made = subprocess.run(
         [REPOSITORY / "ci" / script], capture_output=True, text=True, check=False,
         env={**os.environ, "PYTHON": sys.executable},
@@ -146,7 +146,7 @@ def pypi_interpreter(script: str) -> Path:
 
 @pytest.fixture(scope="session")
 def torch() -> Path:
-    """Interpreter with the torch that TORCH names, from PyPI."""
+    """Return an interpreter with the torch of PyPI that TORCH names."""
     return pypi_interpreter("torch")
 
 
@@ -167,7 +167,7 @@ def torch_python() -> Path:
 
 
 def _unpack(scratch: Path) -> Path:
-    """A pristine source tree of the torch in use."""
+    """Return a pristine source tree of the torch in use."""
     given = os.environ.get("SWITCHML_TEST_SOURCE")
     if given:
         tree = scratch / "pytorch"
@@ -186,7 +186,7 @@ def _unpack(scratch: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SWITCHML_HOME: the simulator, in a directory whose name needs quoting."""
+    """Return a SWITCHML_HOME: the simulator, in a directory whose name needs quoting."""
     name = "simulator (of SwitchML)"
 
     def make(directory: Path) -> None:
@@ -198,7 +198,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def patched(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source of the torch in use, with the patch applied."""
+    """Return the source of the torch in use, with the patch applied."""
 
     def make(directory: Path) -> None:
         checked("apply", _unpack(directory), "--switchml-home", home)
@@ -246,7 +246,7 @@ def launch(
 
 @pytest.fixture(scope="session")
 def torch_launcher(torch_python: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """torchrun where this torch has it, else its forerunner."""
+    """Return torchrun where this torch has it, else its forerunner."""
     if Version(version_of(torch_python)) >= Version("2.4"):
         code = "import torch.distributed as dist; dist.TCPStore('127.0.0.1', 0, 1, True)"
         store = subprocess.run(

@@ -75,7 +75,7 @@ class Project:
         return pins.load(str(self.pin_file))
 
     def pinned(self, commit: str) -> Project:
-        """The project at the commit that is checked out, with the pin of it written."""
+        """Return the project at the commit that is checked out, with the pin of it written."""
         like = pins.of_layout("torch-csrc", pins.shipped())
         pin = pinning.make(str(self.pytorch), like, NAME, commit)
         pin_file = self.mirror.parent / f"pin-{commit[:12]}.json"
@@ -92,7 +92,7 @@ class Environment:
 
 
 def debian_source() -> Path:
-    """The tarball of the source of Debian's PyTorch, downloaded once. Skips where there is none."""
+    """Return the tarball of Debian's PyTorch, downloaded once, or skip the test."""
     if not (DEBIAN_TORCH / "__init__.py").exists():
         pytest.skip("no Debian 12 with python3-torch: ci/packages")
     script = _HERE.parents[1] / "ci" / "debian-source"
@@ -103,7 +103,7 @@ def debian_source() -> Path:
 
 
 def make(directory: Path, source: Path, changes: Mapping[str, str] | None = None) -> Project:
-    """Writes and commits the project; the same source and changes give the same commit.
+    """Write and commit the project; the same source and changes give the same commit.
 
     Args:
         directory: where its repositories and pins go; must not exist.
@@ -136,7 +136,7 @@ def make(directory: Path, source: Path, changes: Mapping[str, str] | None = None
 
 
 def make_environment(directory: Path) -> Environment:
-    """Writes an environment file and the channel with its packages.
+    """Write an environment file and the channel with its packages.
 
     The prefix is a virtual environment over /usr/bin/python3, so what Debian has for Python is
     found in it, and pip installs into it.
@@ -169,7 +169,7 @@ def make_environment(directory: Path) -> Environment:
 
 
 def git(cwd: Path, *arguments: str) -> str:
-    """Runs git as on every machine."""
+    """Run git independently of this machine's configuration."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     env |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     for role in ("AUTHOR", "COMMITTER"):

@@ -44,7 +44,7 @@ class Tree:
         return str(data["state"])
 
     def snapshot(self) -> dict[str, tuple[bytes, int, int]]:
-        """Content, modification time and mode of every file."""
+        """Return content, modification time and mode of every file."""
         return {
             os.path.relpath(path, self.root): (
                 path.read_bytes(),

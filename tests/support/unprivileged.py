@@ -17,7 +17,7 @@ NOBODY = 65534
 
 @contextlib.contextmanager
 def directory() -> Iterator[Path]:
-    """A directory that other users reach, unlike those of pytest."""
+    """Yield a directory that other users reach, unlike those of pytest."""
     with tempfile.TemporaryDirectory() as made:
         os.chmod(made, 0o755)  # noqa: S103  # that is what it is for
         yield Path(made)
@@ -25,7 +25,7 @@ def directory() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def user() -> Iterator[None]:
-    """Runs the block as another user than root."""
+    """Run the block as a user other than root."""
     if os.geteuid() != 0:
         yield
         return
@@ -37,12 +37,12 @@ def user() -> Iterator[None]:
 
 
 def identity() -> dict[str, Any]:
-    """Arguments of subprocess that run a program as another user than root."""
+    """Return arguments of subprocess that run a program as another user than root."""
     return {"user": NOBODY, "group": NOBODY} if os.geteuid() == 0 else {}
 
 
 def interpreter(directory: Path) -> Path:
-    """Makes an environment with our packages, whose interpreter other users can run.
+    """Make an environment with our packages, whose interpreter other users can run.
 
     Ours may be in a directory of root's own.
     """

@@ -11,7 +11,7 @@ LISTS = ("Makefile", "README.md")
 
 
 def find_unlisted(repository: Path) -> dict[str, list[str]]:
-    """Variables that a list lacks, by the file of the list."""
+    """Return the variables missing in a list, by the list's file."""
     words = {
         name: {*re.findall(r"\w+", (repository / name).read_text(encoding="utf-8"))}
         for name in LISTS

@@ -15,7 +15,7 @@ def until(
     holds: Callable[[], object],
     running: subprocess.Popen[str] | subprocess.Popen[bytes] | None = None,
 ) -> None:
-    """Waits until something holds; fails where it never does, or where the process ends before.
+    """Wait for a condition; fail if it never holds, or if the process ends before.
 
     Args:
         holds: asked again and again.
@@ -30,7 +30,7 @@ def until(
 
 
 def alive(pid: int | str) -> bool:
-    """A process is there that has not ended; one that nobody has waited for yet has."""
+    """Return whether a process runs; zombies have ended."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[0] != "Z"
@@ -39,20 +39,20 @@ def alive(pid: int | str) -> bool:
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that a process has started, and those that these have."""
+    """Return the descendants of a process."""
     tasks = Path(f"/proc/{pid}/task").glob("*/children")
     children = [int(child) for task in tasks for child in task.read_text("ascii").split()]
     return [one for child in children for one in (child, *descendants(child))]
 
 
 def has_ended(pid: int | str) -> bool:
-    """Waits a while for the end of a process."""
+    """Wait a while for the end of a process."""
     until(lambda: not alive(pid))
     return True
 
 
 def read_until(running: subprocess.Popen[str], *signs: str) -> str:
-    """Reads a process's stderr up to the first line with one of the signs.
+    """Read a process's stderr up to the first line with one of the signs.
 
     The rest is still to be read from its stderr; not by communicate(), which knows nothing of what
     the stream holds already.
@@ -73,7 +73,7 @@ def read_until(running: subprocess.Popen[str], *signs: str) -> str:
 
 
 def read_rest(running: subprocess.Popen[str]) -> str:
-    """Reads the rest of a process's stderr, until its end."""
+    """Read the rest of a process's stderr, until its end."""
     assert running.stderr is not None
     watchdog = threading.Timer(ENOUGH, running.kill)
     watchdog.start()

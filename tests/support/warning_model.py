@@ -75,7 +75,7 @@ class Outcome:
 
 
 def search(rules: Rules) -> Outcome:
-    """Visits every state that can be reached."""
+    """Visit every reachable state."""
     found = Outcome()
     for ranks, after in visit((Rank(),) * rules.ranks, lambda ranks: steps(rules, ranks)):
         found.states += 1
@@ -87,7 +87,7 @@ def search(rules: Rules) -> Outcome:
 
 
 def steps(rules: Rules, ranks: Ranks) -> Iterator[Ranks]:
-    """States after one more event."""
+    """Yield the states after one more event."""
     for number, rank in enumerate(ranks):
         if rank.mode == GONE:
             continue
@@ -106,7 +106,7 @@ def steps(rules: Rules, ranks: Ranks) -> Iterator[Ranks]:
 
 
 def tell(ranks: Ranks, number: int, rank: Rank, warning: str = "") -> Ranks:
-    """The ranks with another value of one, whose warning is on its way to the next one."""
+    """Return the ranks with a new value of one, and with its warning under way to the next."""
     after = list(ranks)
     after[number] = rank
     if warning:
@@ -116,12 +116,12 @@ def tell(ranks: Ranks, number: int, rank: Rank, warning: str = "") -> Ranks:
 
 
 def suspend(ranks: Ranks, number: int, rank: Rank) -> Ranks:
-    """A rank that runs has failed, or was warned: it warns the next one."""
+    """Return the ranks after a running one failed or was warned: it warns the next."""
     return tell(ranks, number, replace(rank, mode=SUSPENDED, warned=True), WARNING)
 
 
 def give_up(rules: Rules, ranks: Ranks, number: int) -> Iterator[Ranks]:
-    """A rank gives up: its messages are under way, or never come."""
+    """Yield the ranks after one gave up: its messages are under way, or lost."""
     rank = ranks[number]
     for inside in {rank.inside, False}:
         gone = replace(rank, mode=GONE, inside=inside)
@@ -129,7 +129,7 @@ def give_up(rules: Rules, ranks: Ranks, number: int) -> Iterator[Ranks]:
 
 
 def hear(rules: Rules, ranks: Ranks, number: int) -> Ranks:
-    """A rank hears the oldest of its warnings."""
+    """Return the ranks after one received its oldest warning."""
     warning, *others = ranks[number].inbox
     rank = replace(ranks[number], inbox=tuple(others))
     if warning == LAST:
@@ -140,7 +140,7 @@ def hear(rules: Rules, ranks: Ranks, number: int) -> Ranks:
 
 
 def end(ranks: Ranks, number: int) -> Ranks:
-    """An operation ends on a rank."""
+    """Return the ranks after an operation ended on one."""
     rank = ranks[number]
     after = replace(rank, place=rank.place + 1, inside=False)
     if rank.place % ROUND == COMPARISON:

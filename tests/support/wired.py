@@ -48,7 +48,7 @@ class Network:
 
 @contextlib.contextmanager
 def wired_hosts(count: int, *, shared: bool = False) -> Iterator[Network]:
-    """Makes hosts with a wire each to the place of a switch; all are gone at the end of the block.
+    """Make hosts with a wire each to a future switch; remove them after the block.
 
     Where it is `shared`, the switch has one interface, which a bridge joins with all wires.
     """
@@ -80,7 +80,7 @@ def wired_hosts(count: int, *, shared: bool = False) -> Iterator[Network]:
 def wired(
     switch: str, count: int, scratch: Path, *options: str, shared: bool = False
 ) -> Iterator[Network]:
-    """Runs a switch with a wire to each of some hosts while the block lasts.
+    """Run a switch with a wire to each of some hosts while the block lasts.
 
     Where it is `shared`, the switch has one interface.
     """
@@ -96,7 +96,7 @@ def wired(
 
 
 def compose(home: Path, network: Network, values: Mapping[str, object]) -> str:
-    """Composes one switchml.cfg for all hosts: the installed one, with what the lab needs."""
+    """Compose one switchml.cfg for all hosts: the installed one, with what the lab needs."""
     own = {
         "rank": "auto",
         "num_workers": "auto",
@@ -113,7 +113,7 @@ def compose(home: Path, network: Network, values: Mapping[str, object]) -> str:
 
 
 def core(host: int) -> str:
-    """Processor for the thread of a host's rank."""
+    """Return the processor core for a host's rank."""
     cores = lab.cpus()
     return cores[host % len(cores)]
 
@@ -147,6 +147,6 @@ class HostLauncher(Launcher):
 
 
 def on_hosts(launcher: Launcher, network: Network) -> HostLauncher:
-    """Launcher of the same torch, whose ranks are on the hosts of a network."""
+    """Return a launcher with the same torch, whose ranks are on hosts of a network."""
     names = {one.name for one in fields(HostLauncher)} - {"network"}
     return HostLauncher(**{name: getattr(launcher, name) for name in names}, network=network)

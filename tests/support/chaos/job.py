@@ -34,7 +34,7 @@ class Progress:
 
     @classmethod
     def read(cls, directory: Path) -> Progress | None:
-        """Reads what a rank wrote last; None where it has not begun."""
+        """Read a rank's last record; None before its first one."""
         try:
             numbers = (directory / "progress").read_bytes()
         except FileNotFoundError:
@@ -77,7 +77,7 @@ class Attempt:
     """When the first of them ended."""
 
     def poll(self) -> bool:
-        """Sees which ranks have ended; true where all have."""
+        """Record which ranks have ended; return whether all have."""
         for number, rank in enumerate(self.started):
             if number not in self.codes:
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -86,13 +86,13 @@ class Attempt:
         return len(self.codes) == len(self.started)
 
     def progress(self) -> list[Progress]:
-        """States of the ranks; empty until all have begun."""
+        """Return the last record of each rank; empty until all have begun."""
         found = [Progress.read(rank.cwd) for rank in self.started]
         known = [one for one in found if one is not None]
         return known if len(known) == len(found) else []
 
     def send(self, rank: int, number: signal.Signals) -> bool:
-        """Sends a rank a signal; false where it has ended or not begun."""
+        """Send a rank a signal; return False if it is not running."""
         found = Progress.read(self.started[rank].cwd)
         self.poll()
         if found is None or rank in self.codes:
@@ -103,12 +103,12 @@ class Attempt:
         return True
 
     def ask(self) -> None:
-        """Asks the ranks to write a checkpoint and to end."""
+        """Ask the ranks to write a checkpoint and to end."""
         self.asked = True
         (self.started[0].cwd / "end").touch()
 
     def end(self) -> None:
-        """Kills those that run."""
+        """Kill the running ranks."""
         for rank in self.started:
             found = Progress.read(rank.cwd)
             if found is not None:
@@ -143,7 +143,7 @@ class Starter:
     """Limit of the group, in seconds."""
 
     def start(self, work: Work) -> Attempt:
-        """Starts an attempt, which goes on from the checkpoint."""
+        """Start an attempt, which continues from the checkpoint."""
         return Attempt(
             self.launch.begin(
                 "chaos:train",
@@ -156,7 +156,7 @@ class Starter:
         )
 
     def explain(self, network: str, steps: int) -> Started:
-        """Starts the undisturbed training, which needs no switch."""
+        """Start the undisturbed training, which needs no switch."""
         arguments = {"network": network, "steps": steps, "world": self.world}
         (started,) = self.launch.begin("chaos:explain", 1, arguments=arguments, env=self.env)
         return started

@@ -22,7 +22,7 @@ class Leftovers:
     """Compares what is there with what there was. Orphans become children of this process."""
 
     def __init__(self, temporary: Path, networks: Sequence[int] = ()) -> None:
-        """Takes note of what is there.
+        """Record existing files, processes and sockets.
 
         Args:
             temporary: directory of all temporary files.
@@ -34,7 +34,7 @@ class Leftovers:
         self._before = set(self._list(set()))
 
     def find(self, pids: Collection[int]) -> list[str]:
-        """Names what is left, a line each; it may take some seconds to go.
+        """Return what is left over, a line each, after waiting some seconds.
 
         Args:
             pids: processes whose numbers may be in names of shared memory.
@@ -77,7 +77,7 @@ class Leftovers:
 
 
 def _own_sockets(pids: Collection[int]) -> Iterator[str]:
-    """Addresses in this network on which some processes listen."""
+    """Yield the addresses in this network on which processes listen."""
     own = set()
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -90,7 +90,7 @@ def _own_sockets(pids: Collection[int]) -> Iterator[str]:
 
 
 def _listening(pid: int) -> Iterator[tuple[str, str]]:
-    """Inodes and addresses of the TCP sockets that listen in the network of a process."""
+    """Yield inode and address of the TCP sockets that listen in a process's network."""
     for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
         words = line.split()
         if words[3] == _LISTENS:

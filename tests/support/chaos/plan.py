@@ -47,7 +47,7 @@ class Event:
 
 
 def plan(seed: int, count: int, kinds: Sequence[str], scale: float = 1.0) -> Iterator[Event]:
-    """Yields events, as many of each kind; those of a seed are always the same.
+    """Yield events, as many of each kind; those of a seed are always the same.
 
     Args:
         seed: of all that is chosen.

@@ -37,7 +37,7 @@ class Relay:
 
     @contextlib.contextmanager
     def losing(self, share: float) -> Iterator[None]:
-        """Loses a share of what passes while the block lasts; 1 is all of it."""
+        """Drop a share of the traffic while the block lasts; 1 is all."""
         if share == 1:
             self._passing.clear()
         else:
@@ -50,7 +50,7 @@ class Relay:
 
     @contextlib.contextmanager
     def losing_after(self, size: int) -> Iterator[None]:
-        """Loses all that passes after so many bytes while the block lasts."""
+        """Drop all traffic after so many bytes while the block lasts."""
         self._left = size
         try:
             yield
@@ -59,7 +59,7 @@ class Relay:
             self._passing.set()
 
     def close(self) -> None:
-        """Ends all connections."""
+        """End all connections."""
         self.target = 0
         with contextlib.suppress(OSError):
             self._server.shutdown(socket.SHUT_RDWR)

@@ -24,7 +24,7 @@ _TIMEOUT = 20.0  # of the group
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Adds the options of `make chaos` to pytest's."""
+    """Add the options of `make chaos` to pytest's."""
     group = parser.getgroup("chaos", "a training that is disturbed")
     group.addoption("--seed", type=int, default=1, help="Seed of the events and their moments.")
     group.addoption("--events", type=int, default=SHORT, help="Number of events.")
@@ -36,7 +36,7 @@ def prepare(
     switch: Simulated | Wired,
     world: int,
 ) -> Chaos:
-    """Prepares trainings, short ones for a run that is part of other tests.
+    """Prepare trainings, which are short as a part of other tests.
 
     Args:
         request: of the test.
@@ -56,13 +56,13 @@ def prepare(
 
 
 def say(line: str) -> None:
-    """Writes a line, also under pytest -s."""
+    """Write a line, also under pytest -s."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
 def check(chaos: Chaos, seed: int, count: int) -> None:
-    """Runs the events of a seed and checks that nothing was wrong."""
+    """Run the events of a seed and check that nothing was wrong."""
     begun = time.monotonic()
     kinds = [*SECONDS]
     scale = _SCALE if count <= len(kinds) else 1.0

@@ -87,7 +87,7 @@ class Chaos:
         self._pids: set[int] = set()
 
     def run(self, events: Iterable[Event], count: int) -> Outcome:
-        """Makes the events happen, then lets the training end."""
+        """Run the events, then let the training end."""
         begun = time.monotonic()
         self._explain()
         leftovers = Leftovers(self.temporary, self.switch.networks)
@@ -120,7 +120,7 @@ class Chaos:
             self._references[name] = Reference(weights, spread)
 
     def _compare(self, work: Work, attempt: Attempt) -> None:
-        """Compares the weights of a training that has ended."""
+        """Compare the weights of a training that has ended."""
         found = [np.fromfile(rank.cwd / "weights", np.float32) for rank in attempt.started]
         reference = self._references[work.network]
         if any(one.tobytes() != found[0].tobytes() for one in found):
@@ -138,7 +138,7 @@ class Chaos:
     # ---- attempts --------------------------------------------------------------------------------
 
     def _begin(self) -> Attempt:
-        """Starts the ranks of the training, or of the next one."""
+        """Start the ranks of the training, or of the next one."""
         if self._work is None:
             self._number += 1
             network = next(self._turn)
@@ -149,7 +149,7 @@ class Chaos:
         return self._attempt
 
     def _collect(self) -> None:
-        """Judges an attempt whose ranks have ended."""
+        """Judge an attempt whose ranks have ended."""
         attempt, work = self._attempt, self._work
         assert attempt is not None
         assert work is not None
@@ -175,7 +175,7 @@ class Chaos:
             work.checkpoint.unlink(missing_ok=True)
 
     def _watch(self, *, begins: bool) -> Attempt | None:
-        """Looks after the attempt for a moment; the running one, or a new one where it `begins`."""
+        """Observe the running attempt for a moment, or a new one (`begins`)."""
         time.sleep(_POLL)
         if self._attempt is not None and self._attempt.poll():
             self._collect()
@@ -184,13 +184,13 @@ class Chaos:
         return self._attempt
 
     def _check_end(self, attempt: Attempt) -> None:
-        """Checks that ranks end soon where one has."""
+        """Check that all ranks end soon after one has."""
         if attempt.ended is not None and time.monotonic() - attempt.ended > HUNG:
             codes = attempt.codes
             raise Fault(f"HANG: only these ranks have ended, {HUNG:.0f} s ago: {codes}")
 
     def _wait_delegating(self) -> Attempt:
-        """Returns when the ranks of an attempt delegate."""
+        """Wait until the ranks of an attempt delegate."""
         before: dict[int, Progress] = {}
         last, since = None, time.monotonic()
         while True:
@@ -218,7 +218,7 @@ class Chaos:
     # ---- events ----------------------------------------------------------------------------------
 
     def _find_moment(self, event: Event) -> str:
-        """Waits for the moment of an event; tells where the training is then."""
+        """Wait for the moment of an event; return where the training is then."""
         if event.early:
             if self._attempt is not None:
                 self._attempt.ask()
@@ -243,7 +243,7 @@ class Chaos:
             raise Fault("HANG: the ranks were asked to end, and do not")
 
     def _happen(self, event: Event) -> str:
-        """Lets an event happen, waits until the ranks go on, and tells what came of it."""
+        """Run an event, wait until the ranks continue, and return the outcome."""
         attempt = self._attempt
         assert attempt is not None
         before = attempt.progress()
@@ -270,7 +270,7 @@ class Chaos:
 
     @staticmethod
     def _send(attempt: Attempt, victim: int, number: signal.Signals) -> None:
-        """Sends a rank a signal, once it is there, unless it has ended."""
+        """Send a rank a signal once it has begun, unless it has ended."""
         deadline = time.monotonic() + _STARTS
         while not attempt.send(victim, number) and victim not in attempt.codes:
             if time.monotonic() > deadline:
@@ -280,7 +280,7 @@ class Chaos:
     def _let_pass(
         self, attempt: Attempt, before: Sequence[Progress], begun: float, seconds: float
     ) -> float | None:
-        """Lets seconds pass; returns after how many of them all ranks had made another step."""
+        """Wait some seconds; return after how many all ranks had made another step."""
         went_on = None
         while time.monotonic() - begun < seconds:
             if self._watch(begins=False) is attempt and went_on is None:
@@ -289,7 +289,7 @@ class Chaos:
 
     @staticmethod
     def _time_of_step(attempt: Attempt, before: Sequence[Progress], begun: float) -> float | None:
-        """Time since the begin of an event, if all ranks have made another step since then."""
+        """Return the time since an event began, if all ranks have made a step since."""
         now = attempt.progress()
         if before:  # the sums of one step may have been under way
             goes = all(one.steps > was.steps + 1 for one, was in zip(now, before))
@@ -300,7 +300,7 @@ class Chaos:
     def _recover(
         self, attempt: Attempt, before: Sequence[Progress], begun: float, went_on: float | None
     ) -> str:
-        """Waits until ranks go on, or have ended; tells how."""
+        """Wait until ranks continue or have ended; return which."""
         while went_on is None and self._watch(begins=False) is attempt:
             self._check_end(attempt)
             if attempt.ended is None:
@@ -325,7 +325,7 @@ class Chaos:
         return f"goes on {way} after {went_on:.1f} s"
 
     def _finish(self) -> None:
-        """Lets the training end that runs."""
+        """Let the running training end."""
         while True:
             attempt = self._watch(begins=False)
             if attempt is None and self._work is None and self.outcome.trainings:

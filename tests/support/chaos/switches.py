@@ -38,19 +38,19 @@ class Simulated:
         return ()
 
     def start(self) -> None:
-        """Starts it again, behind the same relay, if it does not run."""
+        """Start the switch again behind the same relay, unless it runs."""
         if self._served is None:
             self._served = self._stack.enter_context(serving(*self._given))
             self._relay.target = int(self._served.address.rpartition(":")[2])
 
     def kill(self) -> None:
-        """Kills the process that adds; the command ends as well."""
+        """Kill the aggregator process; the command must end as well."""
         if self._served is not None:
             os.kill(self._served.aggregator, signal.SIGKILL)
             self._end()
 
     def kill_controller(self) -> None:
-        """Kills the command; the process that adds must end as well."""
+        """Kill the command; the aggregator process must end as well."""
         if self._served is not None:
             aggregator = self._served.aggregator
             self._served.process.kill()
@@ -65,7 +65,7 @@ class Simulated:
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """Stops the process that adds while the block lasts."""
+        """Stop the aggregator process while the block lasts."""
         assert self._served is not None
         process = self._served.aggregator
         os.kill(process, signal.SIGSTOP)
@@ -75,11 +75,11 @@ class Simulated:
             os.kill(process, signal.SIGCONT)
 
     def losing(self, share: float) -> contextlib.AbstractContextManager[None]:
-        """Loses a share of what the ranks send and get while the block lasts."""
+        """Drop a share of the ranks' traffic while the block lasts."""
         return self._relay.losing(share)
 
     def close(self) -> None:
-        """Ends it, as an operator does."""
+        """End the switch as an operator does."""
         if self._served is not None:
             self._served.process.send_signal(signal.SIGTERM)
             self._end()

@@ -24,7 +24,7 @@ class Wired:
     """Two processes that an event can hit: the switch, and SwitchML's controller before it."""
 
     def __init__(self, network: Network, switch: str, controller: Path, log: Path) -> None:
-        """Connects what is lost to nowhere.
+        """Prepare the interface that drops lost frames.
 
         Args:
             network: of `wired_hosts`, where the switch has one interface.
@@ -65,25 +65,25 @@ class Wired:
         return {"switch": self._switch.number, "controller": self._controller.number}
 
     def start(self) -> None:
-        """Starts again, at the same place, what does not run."""
+        """Start the programs that do not run again, at the same addresses."""
         self._switch.start()
         self._controller.start()
 
     def kill(self) -> None:
-        """Kills the switch."""
+        """Kill the switch."""
         self._switch.end(signal.SIGKILL)
 
     def kill_controller(self) -> None:
-        """Kills SwitchML's controller."""
+        """Kill SwitchML's controller."""
         self._controller.end(signal.SIGKILL)
 
     def stopped(self) -> contextlib.AbstractContextManager[None]:
-        """Stops the switch while the block lasts."""
+        """Stop the switch while the block lasts."""
         return self._switch.stopped()
 
     @contextlib.contextmanager
     def losing(self, share: float) -> Iterator[None]:
-        """Loses a share of the frames on each wire, both ways, while the block lasts.
+        """Drop a share of frames on each wire, in both directions, while the block lasts.
 
         The kernel chooses them: netem, which others use for this, is not in each kernel.
         """
@@ -107,7 +107,7 @@ class Wired:
         subprocess.run([*self._network.hub.enter, "tc", *words], check=True)
 
     def close(self) -> None:
-        """Ends both, as an operator does."""
+        """End both programs as an operator does."""
         self._controller.end(signal.SIGTERM)
         self._switch.end(signal.SIGTERM)
 
@@ -127,7 +127,7 @@ class _Service:
         return self._process.pid
 
     def start(self) -> None:
-        """Starts it if it does not run."""
+        """Start the program unless it runs."""
         if self._process is None:
             with self._log.open("a") as log:
                 self._process = subprocess.Popen(
@@ -137,7 +137,7 @@ class _Service:
             assert self._process.stdout.readline(), f"{self._command}: see {self._log}"
 
     def end(self, number: signal.Signals) -> None:
-        """Sends it a signal, if it runs, and waits for its end; it may be stopped."""
+        """Send the running program, which may be stopped, a signal; wait for its end."""
         if self._process is not None:
             self._process.send_signal(number)
             self._process.send_signal(signal.SIGCONT)
@@ -146,7 +146,7 @@ class _Service:
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """Stops it while the block lasts."""
+        """Stop the program while the block lasts."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
         try:
