@@ -12,13 +12,13 @@ nox.options.envdir = ".cache/nox"
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Checks style and types."""
+    """Check style and types."""
     session.run("python", "ci/pip", "install", "--editable", ".[dev]")
     session.run("ci/lint", external=True)
 
 
 @nox.session(python=PYTHONS)
 def unit(session: nox.Session) -> None:
-    """Runs the unit tests; arguments after -- are pytest's."""
+    """Run the unit tests; arguments after -- are pytest's."""
     session.run("python", "ci/pip", "install", "--editable", ".[dev]")
     session.run("python", "-m", "pytest", "-q", "tests/unit", *session.posargs)
