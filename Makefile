@@ -150,8 +150,9 @@ bench-network: packages $(VENV)/dev ## Time allreduces over slow links, which ar
 	@$(BIN)/python -m pytest -q -s -p no:cacheprovider tests/benchmarks/bench_network.py
 
 .PHONY: docs
-docs: $(VENV)/dev ## Write docs/reference.md from the program
+docs: $(VENV)/dev ## Write docs/reference.md from the program, docs/grafana.json from its metrics
 	@$(BIN)/python docs/reference.py > docs/reference.md
+	@$(BIN)/python docs/grafana.py > docs/grafana.json
 
 .PHONY: clean
 clean: ## Remove what make made, but not what was written to BUILDDIR

@@ -55,6 +55,8 @@ std::string metricsPage(const Delegate& delegate, bool last) {
                count(failover.calls));
   page.counter("switchml_failover_seconds_total", "Time over Gloo after these failures.",
                failover.seconds());
+  page.begin("switchml_written_timestamp_seconds", "Unix time of this write, in seconds.", "gauge");
+  page.sample("switchml_written_timestamp_seconds", {}, std::time(nullptr));
   page.begin("switchml_state", "1 for what this rank does now: see the label.", "gauge");
   const auto kind = delegate.verdict.get().kind;
   const std::string now = kind == Verdict::Kind::kBroken       ? "failed"

@@ -767,6 +767,27 @@ def tardy(switchml, victim, seconds, more=0, pages="", *, impatient=False):
     return dict(finish(switchml), packets=packets, page=page)
 
 
+def steady(switchml, stop, numel, pause):
+    """Sums until there is a file: ten times float32, then float64, which stays with Gloo.
+
+    Args:
+        stop: the file; all ranks end after the same sum.
+        pause: seconds between two sums.
+    """
+    start()
+    ends = torch.zeros(1, dtype=torch.float64)
+    tensors = everyone(numel, torch.float32)
+    while not ends:
+        for _ in range(10):
+            mine = tensors[RANK].clone()
+            dist.all_reduce(mine)
+            check_sum(mine, tensors)
+            time.sleep(pause)
+        ends[0] = os.path.exists(stop)
+        dist.all_reduce(ends)
+    return finish(switchml)
+
+
 def halves(switchml, victim, numel, command):
     """A rank ends or stops over Gloo while its messages are half sent."""
     start()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from support.waiting import ENOUGH
 
 LABELS = ("host", "rank", "world_size", "group")
 """Labels of each sample of a rank."""
@@ -50,6 +53,7 @@ class Metrics:
         assert self.value("switchml_failover_allreduces_total") == over["calls"]
         seconds = self.value("switchml_failover_seconds_total")
         assert seconds == pytest.approx(over["seconds"], rel=1e-3)
+        assert 0 < time.time() - self.value("switchml_written_timestamp_seconds") < ENOUGH
         states = [
             (dict(labels)["state"], value)
             for (name, labels), value in self.samples.items()

@@ -251,7 +251,7 @@ def test_the_code_names_no_page_that_is_gone() -> None:
             assert (ROOT / name).exists(), f"{path.relative_to(ROOT)}: {name}"
 
 
-@pytest.mark.parametrize("name", ["parts.svg", "demo.svg", "compression.svg"])
+@pytest.mark.parametrize("name", ["parts.svg", "demo.svg", "compression.svg", "dashboard.svg"])
 def test_pictures_are_small_and_can_be_read_as_text(name: str) -> None:
     data = (ROOT / "docs" / name).read_bytes()
     assert len(data) < 60_000
@@ -261,6 +261,7 @@ def test_pictures_are_small_and_can_be_read_as_text(name: str) -> None:
         "parts.svg": ("script", "torch", "delegate", "client library", "switch"),
         "demo.svg": ("stock Gloo", "SwitchML"),
         "compression.svg": ("float32", "8 bits", "4 bits, error feedback", "Transformer"),
+        "dashboard.svg": ("State", "failover", "Timeouts", "node1 rank 1"),
     }
     for word in wanted[name]:
         assert word in words

@@ -10,6 +10,7 @@ import pytest
 from support.device import device
 from support.forking import Servers
 from support.launcher import Launcher
+from support.prometheus import programs
 from support.torch import (
     Plugin,
     plugin,
