@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -19,8 +20,19 @@ from patchgen.cli import main
 
 IMAGE = "switchml-patch:1.7.1"
 TAG = "switchml-patch:test"
+PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 BASE = "docker.io/library/debian"
+ALONE = {"CCACHE_DISABLE", "XDG_CACHE_HOME"}
+"""Variables of the environment, where the others are make's."""
 HOME = "/opt/switchml"
+CONTAINERS = """
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
+netns = "host"
+[engine]
+runtime = "runc"
+"""
+"""What podman needs where it may neither raise limits nor make a network."""
 OF_TORCH = ("python3-torch", "libtorch-dev", "libgloo-dev")
 """Packages that the small project takes the rest of torch from."""
 CHROOT = 'for at in dev proc tmp; do mount --rbind /$at "$0/$at"; done; exec chroot "$0" "$@"'
@@ -42,11 +54,13 @@ def run(*command: str | Path, **variables: str) -> subprocess.CompletedProcess[s
 
 
 @pytest.mark.parametrize("script", ["image", "in-image"])
-def test_no_engine(tmp_path: Path, script: str) -> None:
+@pytest.mark.parametrize("engine", ["", "docker"])
+def test_no_engine(tmp_path: Path, script: str, engine: str) -> None:
     (tmp_path / "dirname").symlink_to("/usr/bin/dirname")
-    done = run(ROOT / "ci" / script, PATH=str(tmp_path))
+    done = run(ROOT / "ci" / script, PATH=str(tmp_path), ENGINE=engine)
     assert done.returncode == 1
-    assert done.stderr == "ci/engine: none of podman, buildah and docker is here: install one\n"
+    names = engine or "podman, buildah and docker"
+    assert done.stderr == f"ci/engine: none of {names} is here: install one\n"
 
 
 @pytest.mark.parametrize("engine", ["podman", "docker"])
@@ -54,6 +68,7 @@ def test_the_command_of_an_engine(tmp_path: Path, engine: str) -> None:
     """The engine itself is not here: a script in its place prints what it is given."""
     programs, home, work = (tmp_path / name for name in ("bin", "home", "work"))
     programs.mkdir()
+    certificates = tmp_path / "company.pem"
     for name in ("dirname", "id", "mkdir", "realpath"):
         (programs / name).symlink_to(f"/usr/bin/{name}")
     (programs / engine).write_text('#!/bin/sh\necho "$@"\n')
@@ -66,13 +81,22 @@ def test_the_command_of_an_engine(tmp_path: Path, engine: str) -> None:
         "XDG_CACHE_HOME": str(tmp_path),
         "RDMA": "1",
         "IMAGE_ARGS": "--build-arg BASE='a b'",
+        "ENGINE": "",
+        "SSL_CERT_FILE": str(certificates),
+        **dict.fromkeys(PROXIES, "http://proxy:3128"),
     }
     done = run(ROOT / "ci/in-image", "switchml-patch", "check", **given)
     assert done.returncode == 0, done.stderr
-    assert done.stderr == f"build -f ci/Containerfile -t {IMAGE} --build-arg BASE=a b .\n"
+    assert done.stderr.startswith(f"build -f ci/Containerfile -t {IMAGE} --secret id=ca,src=")
+    assert done.stderr.endswith(" --build-arg BASE=a b .\n")
+    for proxy in PROXIES:
+        assert f" --build-arg {proxy}=http://proxy:3128 " in done.stderr
+        assert f" --env {proxy}=http://proxy:3128 " in done.stdout
+    assert f" --env PIP_CERT={certificates} " in done.stdout
     assert done.stdout.startswith("run --rm ")
     assert done.stdout.endswith(f" {IMAGE} switchml-patch check\n")
-    for mount in (f"{work}:/mnt/switchml-patch", f"{home}:{home}", f"{ROOT}:{ROOT}"):
+    same = (home, ROOT, certificates)
+    for mount in (f"{work}:/mnt/switchml-patch", *(f"{path}:{path}" for path in same)):
         assert f" --volume {mount} " in done.stdout
     assert f" --env SWITCHML_HOME={home} " in done.stdout
     assert " --env RDMA=1 " in done.stdout
@@ -84,16 +108,18 @@ def digest(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Engine:
-    """buildah with a storage of its own."""
+    """podman or buildah, with a storage of its own."""
 
+    name: str
     directory: Path
 
     @property
     def variables(self) -> dict[str, str]:
         return {
             "CONTAINERS_STORAGE_CONF": str(self.directory / "storage.conf"),
+            "CONTAINERS_CONF": str(self.directory / "containers.conf"),
             "BUILDAH_ISOLATION": "chroot",
-            "IMAGE_ARGS": f"--pull-never {os.environ.get('IMAGE_ARGS', '')}",
+            "ENGINE": self.name,
         }
 
     def check(self, *command: str | Path, **more: str) -> str:
@@ -101,8 +127,19 @@ class Engine:
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
         return done.stdout
 
+    def make(self, target: str, base: str, **given: str) -> str:
+        """Runs a target of the Makefile in an image of packages of this Debian's mirror."""
+        mirror = ("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages")
+        known = self.check(*mirror).split()[0]
+        values = {"BASE": f"{BASE}:{base}", "MIRROR": known, "SECURITY": ""}
+        words = ["--pull=never", *(f"--build-arg={name}={value}" for name, value in values.items())]
+        given["IMAGE_ARGS"] = f"{shlex.join(words)} {os.environ.get('IMAGE_ARGS', '')}"
+        variables = [f"{name}={value}" for name, value in given.items() if name not in ALONE]
+        alone = {name: value for name, value in given.items() if name in ALONE}
+        return self.check("make", "-C", ROOT, target, f"IMAGE_TAG={TAG}", *variables, **alone)
+
     def add_base(self, tag: str, suite: str, *packages: str) -> None:
-        """Makes the base image of a Debian with more packages, by a tag of FROM's image."""
+        """Makes the base image of a Debian with more packages."""
         container = self.check("buildah", "from", "scratch").strip()
         archive = Path(os.environ["SWITCHML_TEST_IMAGE"]) / f"{suite}-base.tar"
         self.check("buildah", "add", "--quiet", container, archive, "/")
@@ -111,17 +148,20 @@ class Engine:
             self.run(container, "apt-get", "install", "-y", "--no-install-recommends", *packages)
         self.check("buildah", "commit", "--rm", container, f"{BASE}:{tag}")
 
-    def container(self, tag: str) -> str:
-        """A container of an image."""
-        return self.check("buildah", "from", "--pull-never", tag).strip()
+    def container(self) -> str:
+        """A container of the image."""
+        return self.check("buildah", "from", "--pull-never", TAG).strip()
 
     def run(self, container: str, *command: str) -> str:
         return self.check("buildah", "run", container, "--", *command)
 
 
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    made = Engine(tmp_path_factory.mktemp("image"))
+@pytest.fixture(scope="module", params=["buildah", "podman"])
+def engine(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Engine]:
+    made = Engine(request.param, tmp_path_factory.mktemp("image"))
+    (made.directory / "containers.conf").write_text(CONTAINERS)
     (made.directory / "storage.conf").write_text(
         f'[storage]\ndriver = "overlay"\ngraphroot = "{made.directory}/store"\n'
         f'runroot = "{made.directory}/run"\n'
@@ -138,8 +178,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 def container(engine: Engine) -> str:
     """A container of the image."""
     engine.add_base("bullseye", "bullseye")
-    engine.check("make", "-C", ROOT, "image", IMAGE_TAG=TAG)
-    return engine.container(TAG)
+    engine.make("image", "bullseye")
+    return engine.container()
 
 
 @pytest.mark.image
@@ -157,11 +197,10 @@ def test_the_image_writes_the_same_patch(engine: Engine, container: str, tmp_pat
 @pytest.mark.image
 def test_a_build_can_start_in_the_image(engine: Engine, container: str, tmp_path: Path) -> None:
     assert container
-    given = {"IMAGE": "1", "IMAGE_TAG": TAG, "SWITCHML_HOME": str(tmp_path / "home")}
+    given = {"IMAGE": "1", "SWITCHML_HOME": str(tmp_path / "home")}
     given |= {"WORK": str(tmp_path / "work"), "ARGS": "--dry-run"}
-    variables = [f"{name}={value}" for name, value in given.items()]
-    engine.check("make", "-C", ROOT, "simulator", *variables)
-    plan = engine.check("make", "-C", ROOT, "wheel", *variables)
+    engine.make("simulator", "bullseye", **given)
+    plan = engine.make("wheel", "bullseye", **given)
     assert "PyTorch v1.7.1 (" in plan
     assert "\n  seen at      /mnt/switchml-patch" in plan
 
@@ -176,8 +215,6 @@ def test_the_same_wheel_as_without_an_engine(engine: Engine, tmp_path: Path) -> 
     build += ["--set", "CMAKE_CXX_FLAGS_RELEASE=-O0"]
     given = {
         "IMAGE": "1",
-        "IMAGE_TAG": TAG,
-        "IMAGE_ARGS": f"{engine.variables['IMAGE_ARGS']} --build-arg BASE={BASE}:torch",
         "DEBUG": "1",
         "SWITCHML_HOME": str(home),
         "WORK": str(tmp_path / "work"),
@@ -185,13 +222,12 @@ def test_the_same_wheel_as_without_an_engine(engine: Engine, tmp_path: Path) -> 
         "MOUNTS": str(tmp_path / "project"),
         "ARGS": " ".join(build),
     }
-    variables = [f"{name}={value}" for name, value in given.items()]
-    alone = {"CCACHE_DISABLE": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    given |= {"CCACHE_DISABLE": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
     for target in ("simulator", "wheel", "verify"):
-        engine.check("make", "-C", ROOT, target, *variables, **alone)
+        engine.make(target, "torch", **given)
     (wheel,) = output.glob("torch-*+switchml.debug-*.whl")
 
-    container = engine.container(TAG)
+    container = engine.container()
     root = engine.check("buildah", "mount", container).strip()
     elsewhere = tmp_path / "elsewhere"
     options = ["--debug", "--switchml-home", str(home), "--python", "python3"]
@@ -208,8 +244,8 @@ def test_the_same_wheel_as_without_an_engine(engine: Engine, tmp_path: Path) -> 
 
 @pytest.mark.image
 def test_the_plugin_sums_in_its_image(engine: Engine, tmp_path: Path) -> None:
-    engine.add_base("bookworm-slim", "bookworm")
-    engine.check("make", "-C", ROOT, "image-plugin", IMAGE_TAG=TAG)
+    engine.add_base("bookworm", "bookworm")
+    engine.make("image-plugin", "bookworm")
     (tmp_path / "train.py").write_text(PROGRAM)
     # A container of buildah has a host name that no file of it knows.
     alone = ("--standalone", "--local_addr", "127.0.0.1", "--nproc_per_node", "2")
@@ -218,9 +254,11 @@ def test_the_plugin_sums_in_its_image(engine: Engine, tmp_path: Path) -> None:
         "SWITCHML_CONFIG": "/opt/switchml/switchml.cfg",
         "SWITCHML_REQUIRE": "1",
     }
-    said = engine.check(
-        *("buildah", "run", "--volume", f"{tmp_path}:/srv"),
-        *(f"--env={name}={value}" for name, value in given.items()),
-        *(engine.container(TAG), "--", "torchrun", *alone, "/srv/train.py"),
-    )
+    options = ("--volume", f"{tmp_path}:/srv", *(f"--env={k}={v}" for k, v in given.items()))
+    start = {
+        "buildah": ("buildah", "run", *options, engine.container(), "--"),
+        "podman": ("podman", "run", "--rm", "--pull=never", *options, TAG),
+    }
+    command = ("torchrun", *alone, "/srv/train.py")
+    said = engine.check(*start[engine.name], *command)
     assert said.split() == ["2000.0", "1"] * 2
