@@ -6,12 +6,14 @@ v1. Whoever publishes the files has to sign it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import metadata
 from typing import Any, TypeVar
 
 from patchgen import __version__
@@ -20,6 +22,7 @@ from patchgen.system import files
 from patchgen.system.files import Artifact
 
 SUFFIX = ".provenance.json"
+SBOM_SUFFIX = ".cdx.json"
 TYPE = "https://in-toto.io/Statement/v1"
 BUILDER = "urn:switchml-patch"
 _PREDICATE = "https://slsa.dev/provenance/v1"
@@ -34,8 +37,11 @@ T = TypeVar("T")
 
 
 def describe_builder() -> dict[str, str]:
-    """Return the versions of this tool and of zlib, which packs archives."""
-    return {"switchml-patch": __version__, "zlib": zlib.ZLIB_RUNTIME_VERSION}
+    """Return the versions of this tool and of the libraries that write archives and SBOMs."""
+    found = {"switchml-patch": __version__, "zlib": zlib.ZLIB_RUNTIME_VERSION}
+    with contextlib.suppress(metadata.PackageNotFoundError):  # pip's build of the plugin has none
+        found["cyclonedx-python-lib"] = metadata.version("cyclonedx-python-lib")
+    return found
 
 
 @dataclass(frozen=True)

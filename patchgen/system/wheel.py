@@ -21,6 +21,8 @@ from patchgen.errors import PatchgenError, TreeError
 from patchgen.system import paths, zips
 from patchgen.system.files import replacing, sha256
 
+SBOM = "sboms/switchml.cdx.json"
+"""Path of our SBOM in *.dist-info, whose directory PEP 770 names."""
 _ALGORITHM = "sha256"
 # The format wants sha256 or better.
 _KNOWN = (_ALGORITHM, "sha384", "sha512")
@@ -152,11 +154,11 @@ def reading(path: str, family: type[PatchgenError]) -> Iterator[Wheel]:
         yield Wheel(archive)
 
 
-def normalise(source: str, output: str, epoch: int) -> str:
+def normalise(source: str, output: str, epoch: int, sbom: bytes | None = None) -> str:
     """Write a wheel whose bytes depend on its files, their execute bits, `epoch` and zlib.
 
-    The output replaces an existing file atomically, which may be the source. Only one process may
-    write it at a time.
+    It gets `sbom` as an SBOM. The output replaces an existing file atomically, which may be the
+    source. Only one process may write it at a time.
 
     Returns:
         The SHA-256 of the output in hex.
@@ -167,6 +169,9 @@ def normalise(source: str, output: str, epoch: int) -> str:
     """
     with reading(source, TreeError) as wheel:
         members = {name: wheel.member(name) for name in wheel.names}
+        if sbom is not None:
+            name = f"{wheel.record.rpartition('/')[0]}/{SBOM}"
+            members[name] = make_member(name, sbom)
         write(output, wheel.record, members, epoch)
     return sha256(output)
 

@@ -22,6 +22,7 @@ _LOGGER = logging.getLogger(__name__)
 CLIENT, SIMULATOR = "client", "simulator"
 """Kinds of client libraries: SwitchML's own, and the simulator."""
 NAME = homes.ARCHIVE + statement.SUFFIX
+SBOM = homes.ARCHIVE + statement.SBOM_SUFFIX
 ARCHIVE = os.path.basename(homes.ARCHIVE)
 
 
@@ -33,14 +34,15 @@ def path(home: str) -> str:
 def install(home: str, contents: Mapping[str, bytes]) -> None:
     """Write the files of a library, contents by path in the home.
 
-    The provenance of an earlier library is removed first.
+    The provenance and the SBOM of an earlier library are removed first.
 
     Raises:
         FileError: a file cannot be written.
     """
     with outputs.directory(paths.native(home)), file_errors():
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path(home))
+        for name in (NAME, SBOM):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(paths.native(os.path.join(home, name)))
         for name, content in contents.items():
             target = paths.encode(os.path.join(home, name))
             os.makedirs(os.path.dirname(target), exist_ok=True)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from patchgen.core.library import origin
 from patchgen.core.patch import patchfile
 from patchgen.core.patch.recipes import Recipe
+from patchgen.core.source import Source
 from patchgen.core.wheel import provenance
 from patchgen.core.wheel.provenance import Isolation
 from patchgen.core.wheel.session import Session
-from patchgen.core.wheel.values import Built
+from patchgen.core.wheel.values import Built, Environment, Patched
 from patchgen.system import files
 from patchgen.system.files import Artifact
 
@@ -44,7 +45,18 @@ def deliver(session: Session, built: Built) -> Delivered:
     request, python = session.request, session.request.interpreter
     os.makedirs(request.output, exist_ok=True)
     wheel = os.path.join(request.output, built.wheel.name)
-    described = _describe(session, built)
+    described = replace(
+        describe(session, built.source, built.env, built.patch),
+        wheel=Artifact(built.wheel.name, built.wheel.size, built.wheel.sha256),
+        isolation=Isolation(
+            session.place.reason,
+            {
+                "compile": built.objects.network,
+                "wheel": built.wheel.network,
+                "verify": built.verified.network,
+            },
+        ),
+    )
     if not os.path.isfile(wheel) or files.sha256(wheel) != built.wheel.sha256:
         with (
             open(os.path.join(request.wheels, built.wheel.name), "rb") as verified,
@@ -63,31 +75,27 @@ def deliver(session: Session, built: Built) -> Delivered:
     return Delivered(wheel, built.wheel.sha256, python, beside, tuple(map(shlex.join, commands)))
 
 
-def _describe(session: Session, built: Built) -> provenance.WheelInputs:
-    request, wheel = session.request, built.wheel
+def describe(
+    session: Session, source: Source, env: Environment, patch: Patched
+) -> provenance.WheelInputs:
+    """Describe the inputs of a wheel that is not packed yet."""
+    request = session.request
     return provenance.WheelInputs(
-        wheel=Artifact(wheel.name, wheel.size, wheel.sha256),
+        wheel=None,
         version=request.version,
         pin=request.pin,
-        commits=built.source.commits,
-        addresses=built.source.addresses,
-        patch_sha256=built.patch.sha256,
+        commits=source.commits,
+        addresses=source.addresses,
+        patch_sha256=patch.sha256,
         options=request.options,
-        client_sha256=built.patch.client,
-        simulator=built.patch.simulator,
-        lock_sha256=built.env.lock_file,
-        toolchain=built.env.toolchain.data(),
-        variables=built.env.variables,
-        epoch=built.source.epoch,
+        client_sha256=patch.client,
+        simulator=patch.simulator,
+        lock_sha256=env.lock_file,
+        toolchain=env.toolchain.data(),
+        variables=env.variables,
+        epoch=source.epoch,
         build_path=session.place.path(request.source),
-        isolation=Isolation(
-            session.place.reason,
-            {
-                "compile": built.objects.network,
-                "wheel": wheel.network,
-                "verify": built.verified.network,
-            },
-        ),
+        isolation=Isolation(session.place.reason, {}),
         accepted=request.accepted,
         without=request.without,
         client=origin.describe_home(request.options.switchml_home),

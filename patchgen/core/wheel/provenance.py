@@ -34,7 +34,8 @@ class Isolation:
 class WheelInputs:
     """Everything that the bytes of a wheel depend on."""
 
-    wheel: Artifact
+    wheel: Artifact | None
+    """None where the wheel is not packed yet."""
     version: str
     pin: Pin
     commits: Mapping[str, str]
@@ -79,7 +80,7 @@ def describe(inputs: WheelInputs) -> Provenance:
     """Return the provenance of a wheel."""
     return Provenance(
         kind=KIND,
-        subjects=(inputs.wheel,),
+        subjects=(inputs.wheel,) if inputs.wheel else (),
         request=_request(inputs),
         resolved=_resolved(inputs),
         materials=tuple(_materials(inputs)),

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 
+from patchgen.core import sbom
 from patchgen.core.library import archive, config, homes, origin
 from patchgen.errors import file_errors
 from patchgen.extras.client import checkout, mends
@@ -68,7 +69,7 @@ def install(
 ) -> list[str]:
     """Compile the library and install it into a home, which is not touched if the build fails.
 
-    `sources` are without mends. Without `environ`, no provenance is written.
+    `sources` are without mends. Without `environ`, neither provenance nor SBOM is written.
 
     Returns:
         The paths of the installed files, relative to the home.
@@ -86,7 +87,9 @@ def install(
         found = collect_files(request, whole, build)
     if environ is not None:
         made = {name: content for name, content in found.items() if name != config.NAME}
-        found = {origin.NAME: _describe(request, whole, made, environ).content(), **found}
+        described = _describe(request, whole, made, environ)
+        content = sbom.compose(described, (), origin.ARCHIVE)
+        found = {origin.NAME: described.content(), origin.SBOM: content, **found}
     origin.install(home, found)
     return [*found]
 

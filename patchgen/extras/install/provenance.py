@@ -20,7 +20,7 @@ _HEADERS = ("c10", "torch/csrc/distributed/c10d")
 
 def describe(  # noqa: PLR0913  # each is a part of it
     kind: str,
-    path: str,
+    path: str | None,
     options: Options,
     torch: Torch,
     built: Mapping[str, Any],
@@ -28,7 +28,7 @@ def describe(  # noqa: PLR0913  # each is a part of it
     request: Mapping[str, Any],
     sources: tuple[Mapping[str, Any], ...] = (),
 ) -> Provenance:
-    """Describe a plugin's wheel or a graft that was written to `path`.
+    """Describe a plugin's wheel or a graft at `path`, which is None until it is written.
 
     `request` has other choices of the user, `sources` the inputs besides the client library and the
     torch.
@@ -40,7 +40,7 @@ def describe(  # noqa: PLR0913  # each is a part of it
     with file_errors():
         return Provenance(
             kind=kind,
-            subjects=(files.measure(path),),
+            subjects=(files.measure(path),) if path else (),
             request={
                 **origin.describe_options(options), "variables": built["variables"], **request,
             },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import time
@@ -52,14 +53,20 @@ def test_it_says_what_the_library_was_made_from(
     assert {one.name: one.sha256 for one in said.subjects} == {
         name: sha256(str(home / name))
         for name in contents(home)
-        if name not in {"switchml.cfg", origin.NAME}
+        if name not in {"switchml.cfg", origin.NAME, origin.SBOM}
     }
     assert (said.request["mends"], said.request["variables"]["CXXFLAGS"]) == (["honest"], "-O1")
     assert said.find_digest("p4app-switchML") == mends.COMMIT
     version = subprocess.check_output(["c++", "--version"], text=True).splitlines()[0]
     assert said.resolved["toolchain"]["programs"]["c++"] == version
+    bill = json.loads((home / origin.SBOM).read_text())
+    assert bill["metadata"]["component"]["hashes"][0]["content"] == said.subjects[0].sha256
+    (source,) = (one for one in bill["components"] if one["bom-ref"] == "p4app-switchML")
+    assert source["version"] == mends.COMMIT
+    assert source["pedigree"]["patches"][0]["resolves"] == [{"id": "honest", "type": "defect"}]
     building.install(building.ClientRequest((), client_source.MENDS), SOURCES, str(home))
-    assert not (home / origin.NAME).exists()  # it would be of the library before
+    for name in (origin.NAME, origin.SBOM):
+        assert not (home / name).exists()  # it would be of the library before
 
 
 @pytest.mark.parametrize("flags", [(), ("DEBUG",)])

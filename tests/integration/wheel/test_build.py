@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Callable, NamedTuple
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 from support import command, torch_project
 from support.build import Site, environment
 from support.disks import small
@@ -26,6 +28,7 @@ from support.waiting import ENOUGH, has_ended, read_rest, read_until, until
 
 from patchgen.core.patch import render
 from patchgen.core.wheel.payload import enclosure
+from patchgen.system.wheel import SBOM
 
 STAGES = ("lock", "source", "env", "patch", "compile", "wheel", "verify")
 TEST_PROGRAM = "torch/bin/third_party_test"
@@ -101,6 +104,14 @@ def test_a_wheel_and_where_it_came_from(first: FirstBuild, built: Site) -> None:
     patch = built.output / "switchml_pytorch.patch"
     assert materials[patch.name] == {"sha256": digest(patch)}
     assert "torch==1.13.2+switchml\n" in (built.output / "constraints.txt").read_text()
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(f".dist-info/{SBOM}"))
+        bill = archive.read(name).decode()
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill) is None
+    components = {one["bom-ref"]: one for one in json.loads(bill)["components"]}
+    assert components[torch_project.SUBMODULE]["version"] == built.project.submodule_commit
+    assert components["libglog.so.1"]["purl"].startswith("pkg:deb/debian/libgoogle-glog0v6@")
+    assert components["pytorch"]["version"] == "1.13.2"
 
 
 def test_a_second_run_does_nothing(built: Site) -> None:

@@ -72,7 +72,7 @@ def list_common(original: Original) -> tuple[Need, ...]:
             }
             return {name: files.sha256(path) for name, path in there.items()}
 
-    builder = {name: original.text(f"builder.{name}") for name in ("switchml-patch", "zlib")}
+    builder = original.pairs("builder")
     return (
         Need("files", original.digests, find_files),
         Need("built with", builder, statement.describe_builder),

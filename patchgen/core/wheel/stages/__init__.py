@@ -36,6 +36,6 @@ def run_all(session: Session) -> Built:
     env = environment.make_environment(session, locked)
     patched = patch.apply_patch(session)
     compiled = objects.compile_objects(session, fetched, env, patched)
-    wheel = archive.pack_wheel(session, fetched, env, compiled)
+    wheel = archive.pack_wheel(session, fetched, env, patched, compiled)
     verified = verification.verify_wheel(session, env, wheel)
     return Built(fetched, env, patched, compiled, wheel, verified)

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import glob
 import logging
 import os
 import shutil
 from dataclasses import asdict
 
 from patchgen.core.source import Source
-from patchgen.core.wheel import setup_py
+from patchgen.core.wheel import delivery, provenance, setup_py
 from patchgen.core.wheel.session import Session
-from patchgen.core.wheel.values import BuiltWheel, Environment, Objects
+from patchgen.core.wheel.values import BuiltWheel, Environment, Objects, Patched
 from patchgen.errors import ToolError
 from patchgen.system.files import digest, sha256
-from patchgen.system.wheel import normalise
+from patchgen.system.wheel import SBOM, normalise
 
 _LOGGER = logging.getLogger(__name__)
 
 
-def pack_wheel(session: Session, source: Source, env: Environment, objects: Objects) -> BuiltWheel:
-    """Run setup.py bdist_wheel, and rewrite the wheel in a fixed order.
+def pack_wheel(
+    session: Session, source: Source, env: Environment, patched: Patched, objects: Objects
+) -> BuiltWheel:
+    """Run setup.py bdist_wheel, and rewrite the wheel in a fixed order, with an SBOM.
 
     An unchanged wheel of the same objects is kept.
 
@@ -28,7 +31,7 @@ def pack_wheel(session: Session, source: Source, env: Environment, objects: Obje
         FileError: the disk is full.
     """
     request = session.request
-    inputs = digest({"compile": asdict(objects), "epoch": source.epoch})
+    inputs = digest({"compile": asdict(objects), "epoch": source.epoch, "sbom": SBOM})
     found = session.journal.get(BuiltWheel, inputs)
     if found is not None:
         file = os.path.join(request.wheels, found.name)
@@ -47,8 +50,21 @@ def pack_wheel(session: Session, source: Source, env: Environment, objects: Obje
         raise ToolError(f"setup.py bdist_wheel wrote {len(names)} wheels to {rough}, not one")
     file = os.path.join(request.wheels, names[0])
     _LOGGER.info("writing %s", names[0])
-    sha = normalise(os.path.join(rough, names[0]), file, source.epoch)
+    sbom = _compose_sbom(session, source, env, patched)
+    sha = normalise(os.path.join(rough, names[0]), file, source.epoch, sbom)
     shutil.rmtree(rough)
     wheel = BuiltWheel(names[0], sha, os.path.getsize(file), network)
     session.journal.put(wheel, inputs)
     return wheel
+
+
+def _compose_sbom(session: Session, source: Source, env: Environment, patched: Patched) -> bytes:
+    from patchgen.core import sbom
+
+    request, environ = session.request, env.environ
+    if env.lock is not None:
+        libraries = os.path.join(session.place.path(request.prefix), "lib")
+        environ = {**environ, "LD_LIBRARY_PATH": libraries}
+    objects = glob.glob(os.path.join(glob.escape(request.source), "torch", "lib", "*.so*"))
+    made = provenance.describe(delivery.describe(session, source, env, patched))
+    return sbom.compose(made, sbom.find_libraries(objects, environ), "torch", request.version)

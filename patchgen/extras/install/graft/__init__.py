@@ -196,12 +196,14 @@ def probe_grafted(
 
 
 def build(request: GraftRequest, output: str) -> Identity:
-    """Write a graft, which replaces `output` atomically, and its provenance beside it.
+    """Write a graft, which replaces `output` atomically, with its provenance and SBOM.
 
     Raises:
         PatchgenError: as `compile_graft`.
         FileError: the output cannot be written.
     """
+    from patchgen.core import sbom  # noqa: PLC0415  # imports CycloneDX
+
     made = compile_graft(request)
     if not made.product.new:
         _LOGGER.info("taking the compiled graft from the cache")
@@ -218,4 +220,7 @@ def build(request: GraftRequest, output: str) -> Identity:
             sources=(statement.describe_commit(SOURCE, PYTORCH, made.pin.commit),),
         )  # fmt: skip
         statement.write(output, described)
+        found = sbom.find_libraries([output], request.environ)
+        content = sbom.compose(described, found, os.path.basename(output))
+        files.replace(os.fsencode(output + statement.SBOM_SUFFIX), content)
     return made.identity

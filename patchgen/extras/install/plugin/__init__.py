@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from patchgen.core.library import homes
 from patchgen.core.patch.version import local_version
@@ -16,8 +16,10 @@ from patchgen.errors import file_errors
 from patchgen.extras.install import provenance
 from patchgen.extras.install.plugin import project, target, wheel
 from patchgen.options import Options
-from patchgen.system import interpreter, native, outputs, statement
+from patchgen.system import files, interpreter, native, outputs, statement
 from patchgen.system.native import Product, cmake
+from patchgen.system.statement import Provenance
+from patchgen.system.wheel import SBOM
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -98,8 +100,10 @@ def provide(
     return {**environ, "SWITCHML_GRAFT": "0", "PYTHONPATH": search}, package.product.new
 
 
-def build(request: PluginRequest, directory: str) -> str:
+def build(request: PluginRequest, directory: str, *, sbom: bool = True) -> str:
     """Write the wheel `torch_switchml` for a torch, and its provenance; return its path.
+
+    Without `sbom` it needs no other distribution, as a build by pip.
 
     Raises:
         ToolError: the torch has no headers, or cmake or the compiler failed.
@@ -111,10 +115,22 @@ def build(request: PluginRequest, directory: str) -> str:
         _LOGGER.info("taking the compiled module from the cache")
     _LOGGER.info("writing the wheel")
     with outputs.directory(directory):
-        path = wheel.write(directory, package.contents, package.metadata)
         described = provenance.describe(
-            provenance.PLUGIN, path, request.options, request.torch, package.product.built,
+            provenance.PLUGIN, None, request.options, request.torch, package.product.built,
             request={"bundle": False},
         )  # fmt: skip
-        statement.write(path, described)
+        contents = dict(package.contents)
+        if sbom:
+            name = f"{package.metadata.stem}.dist-info/{SBOM}"
+            contents[name] = _compose_sbom(request, package, described)
+        path = wheel.write(directory, contents, package.metadata)
+        statement.write(path, replace(described, subjects=(files.measure(path),)))
     return path
+
+
+def _compose_sbom(request: PluginRequest, package: Package, made: Provenance) -> bytes:
+    from patchgen.core import sbom  # noqa: PLC0415  # pip's build of the plugin has no CycloneDX
+
+    libraries = sbom.find_libraries([package.product.path], request.environ)
+    version = package.metadata.stem.partition("-")[2]
+    return sbom.compose(made, libraries, wheel.DISTRIBUTION, version)

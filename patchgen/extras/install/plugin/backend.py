@@ -44,7 +44,7 @@ def build_wheel(directory: str, root: str, environ: Mapping[str, str], python: s
         options = _options(root, environ, home)
         check(options, environ)
         request = plugin.PluginRequest(options, torch, cache, environ)
-        return os.path.basename(plugin.build(request, directory))
+        return os.path.basename(plugin.build(request, directory, sbom=False))
 
 
 def _options(root: str, environ: Mapping[str, str], home: str | None) -> Options:

@@ -111,7 +111,7 @@ def test_each_stage_gets_the_results_that_it_needs(
         "look env None", "make env",
         "look patch", "make patch",
         "look compile source env patch", "make compile",
-        "look wheel source env compile", "make wheel",
+        "look wheel source env patch compile", "make wheel",
         "look verify env wheel", "make verify",
         "deliver wheel",
     ]  # fmt: skip

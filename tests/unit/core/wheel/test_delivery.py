@@ -41,8 +41,11 @@ def test_another_wheel_of_that_name_is_replaced(
         Path(directory).mkdir()
         Path(directory, "a.whl").write_bytes(content)
     digest = hashlib.sha256(b"verified").hexdigest()
-    monkeypatch.setattr(delivery, "_describe", lambda *_: PROVENANCE)
-    built: Any = SimpleNamespace(wheel=BuiltWheel("a.whl", digest, 8))
+    monkeypatch.setattr(delivery, "describe", lambda *_: PROVENANCE)
+    values = dict.fromkeys(["source", "env", "patch"])
+    online = SimpleNamespace(network="host")
+    wheel = BuiltWheel("a.whl", digest, 8)
+    built: Any = SimpleNamespace(wheel=wheel, objects=online, verified=online, **values)
     delivery.deliver(Session(asked, lambda *_: None), built)
     assert Path(asked.output, "a.whl").read_bytes() == b"verified"
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ def test_it_is_a_statement_about_the_wheel() -> None:
         }
     ]
     assert said["predicate"]["runDetails"]["builder"]["version"] == {
+        "cyclonedx-python-lib": version("cyclonedx-python-lib"),
         "switchml-patch": __version__,
         "zlib": zlib.ZLIB_RUNTIME_VERSION,
     }
