@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from patchgen.system import interpreter
@@ -35,6 +35,8 @@ class Toolchain:
     compiler: str
     """Path of the C++ compiler."""
     c_compiler: str
+    archives: Sequence[str] = ()
+    """URLs of the archives of an image's Debian packages; empty outside an image."""
 
     def data(self) -> dict[str, object]:
         """Return plain data for the journal and the provenance."""
@@ -75,6 +77,7 @@ def find(python: str, environ: Mapping[str, str]) -> Toolchain:
         programs=programs,
         compiler=compiler[0],
         c_compiler=c_compiler[0],
+        archives=tools.read_archives(),
     )
 
 

@@ -12,6 +12,8 @@ from patchgen.system.process import LIMIT, run
 
 COMPILERS = cache.COMPILERS
 """Variables of compilers, and their default programs."""
+ARCHIVES = "/etc/switchml-patch-archives"
+"""File of an image, written by ci/image-packages."""
 _PROGRAMS = ("ar", "cmake", "ld")
 
 
@@ -39,7 +41,16 @@ def describe_tools(environ: Mapping[str, str]) -> dict[str, object]:
         found = shutil.which(name, path=environ.get("PATH"))
         if found:
             programs[name] = ask_version([found], environ)
-    return {"compiler": compiler[0], "programs": programs}
+    return {"compiler": compiler[0], "programs": programs, "archives": read_archives()}
+
+
+def read_archives() -> list[str]:
+    """Return the URLs of the archives of an image's Debian packages; empty outside an image."""
+    try:
+        with open(ARCHIVES, encoding="utf-8") as file:
+            return file.read().split()
+    except OSError:
+        return []
 
 
 def find_compiler(variable: str, environ: Mapping[str, str]) -> list[str]:

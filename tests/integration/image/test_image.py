@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shlex
 import shutil
@@ -127,11 +128,14 @@ class Engine:
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
         return done.stdout
 
+    @property
+    def mirror(self) -> str:
+        targets = ("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages")
+        return self.check(*targets).split()[0]
+
     def make(self, target: str, base: str, **given: str) -> str:
         """Runs a target of the Makefile in an image of packages of this Debian's mirror."""
-        mirror = ("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages")
-        known = self.check(*mirror).split()[0]
-        values = {"BASE": f"{BASE}:{base}", "MIRROR": known, "SECURITY": ""}
+        values = {"BASE": f"{BASE}:{base}", "MIRROR": self.mirror, "SECURITY": ""}
         words = ["--pull=never", *(f"--build-arg={name}={value}" for name, value in values.items())]
         given["IMAGE_ARGS"] = f"{shlex.join(words)} {os.environ.get('IMAGE_ARGS', '')}"
         variables = [f"{name}={value}" for name, value in given.items() if name not in ALONE]
@@ -226,6 +230,9 @@ def test_the_same_wheel_as_without_an_engine(engine: Engine, tmp_path: Path) -> 
     for target in ("simulator", "wheel", "verify"):
         engine.make(target, "torch", **given)
     (wheel,) = output.glob("torch-*+switchml.debug-*.whl")
+    described = json.loads(wheel.with_name(f"{wheel.name}.provenance.json").read_text())
+    resolved = described["predicate"]["buildDefinition"]["internalParameters"]
+    assert resolved["toolchain"]["archives"] == [engine.mirror]
 
     container = engine.container()
     root = engine.check("buildah", "mount", container).strip()

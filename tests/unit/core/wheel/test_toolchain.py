@@ -10,6 +10,7 @@ import pytest
 
 from patchgen.core.wheel import toolchain
 from patchgen.errors import ToolError
+from patchgen.system.native import tools
 
 
 def program(path: Path, says: str) -> str:
@@ -28,6 +29,19 @@ def test_both_compilers_are_named_with_their_versions(tmp_path: Path) -> None:
     assert found.data()["c_compiler"] == plain
     program(tmp_path / "my cc", "plain 5")
     assert toolchain.find(sys.executable, environ).identity != found.identity
+
+
+def test_an_image_names_the_archives_of_its_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archives = tmp_path / "archives"
+    monkeypatch.setattr(tools, "ARCHIVES", str(archives))
+    environ = {"PATH": os.environ["PATH"]}
+    assert tools.describe_tools(environ)["archives"] == []
+    archives.write_text("http://one/debian http://one/debian-security\n")
+    named = ["http://one/debian", "http://one/debian-security"]
+    assert tools.describe_tools(environ)["archives"] == named
+    assert toolchain.find(sys.executable, environ).data()["archives"] == named
 
 
 @pytest.mark.parametrize("variable", ["CC", "CXX"])
