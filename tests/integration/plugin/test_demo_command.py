@@ -94,7 +94,7 @@ def test_two_trainings_that_come_to_the_same(light: Plugin, cache: Path, tmp_pat
     assert "\x1b" not in done.stdout + done.stderr
 
     assert (output / "loss.png").exists()
-    assert (output / "train.py").read_text().startswith('"""Teaches a small network')
+    assert (output / "train.py").read_text().startswith('"""Train a small network')
     for name in ("gloo", "switchml"):
         said = (output / name / "output.txt").read_text()
         assert f"[0] step {STEPS} of {STEPS}: loss" in said
