@@ -13,7 +13,7 @@ import click
 
 from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, Group, completing, end, option, print_json, progress, say
-from patchgen.extras.client import checkout, mends
+from patchgen.extras.client import checkout, fixes
 from patchgen.options import VARIABLES
 from patchgen.system import paths
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from patchgen.cli.params import Sources, Variables
     from patchgen.core.library.archive import Archive
     from patchgen.extras.client.checkout import CommitOrigin
-    from patchgen.extras.client.mends import Mend
+    from patchgen.extras.client.fixes import Fix
 
 _LOGGER = logging.getLogger(__name__)
 _source_argument = click.argument("source", metavar="[SOURCE]", required=False, type=click.Path())
 _without_option = option(
     "--without", group="Source", multiple=True, metavar="ID",
     help="Fix to leave out. May be repeated.",
-    shell_complete=completing(lambda: [mend.id for mend in mends.read_shipped()]),
+    shell_complete=completing(lambda: [fix.id for fix in fixes.read_shipped()]),
 )  # fmt: skip
 _list_option = click.option("--list", "listed", is_flag=True, help="Print the fixes and exit.")
 _FOUND = tuple(
@@ -49,7 +49,7 @@ class _Origin:
     cache: str | None
     places: Sources
 
-    def read(self, commit: str = mends.COMMIT) -> CommitOrigin:
+    def read(self, commit: str = fixes.COMMIT) -> CommitOrigin:
         """Find the places, and print which files of SOURCE are not in the commit.
 
         Raises:
@@ -139,7 +139,7 @@ class _Build:
 @click.option(
     "--commit",
     callback=lambda _context, _option, given: _check_commit(given),
-    default=mends.COMMIT,
+    default=fixes.COMMIT,
     metavar="ID",
     help="Commit to build instead of the pinned one, all 40 digits. Fixes that do not fit it are "
     "left out, with a warning.",
@@ -161,7 +161,7 @@ def build(request: _Build) -> None:
     """
     from patchgen.extras.client import building
 
-    chosen = mends.choose(request.without, mends.read_shipped())
+    chosen = fixes.choose(request.without, fixes.read_shipped())
     if request.listed:
         _list(chosen)
         return
@@ -172,7 +172,7 @@ def build(request: _Build) -> None:
     with progress():
         _LOGGER.info("reading %s %s", checkout.NAME, origin.commit[:12])
         sources = checkout.read_sources(origin)
-        if request.commit != mends.COMMIT:
+        if request.commit != fixes.COMMIT:
             chosen = _choose_fitting(chosen, sources)
         wish = building.ClientRequest(
             tuple(options.flags),
@@ -188,12 +188,12 @@ def build(request: _Build) -> None:
     say(f"use it with: {flags}--switchml-home {place}")
 
 
-def _choose_fitting(chosen: tuple[Mend, ...], sources: Mapping[str, bytes]) -> tuple[Mend, ...]:
-    """Return the mends that fit the source, and print a warning for each of the others."""
-    others = {mend: path for mend in chosen if (path := mends.find_other(mend, sources))}
-    for mend, path in others.items():
-        say(f"warning: without the mend {mend.id}, which does not fit: {path} is another file")
-    return tuple(mend for mend in chosen if mend not in others)
+def _choose_fitting(chosen: tuple[Fix, ...], sources: Mapping[str, bytes]) -> tuple[Fix, ...]:
+    """Return the fixes that fit the source, and print a warning for each of the others."""
+    others = {fix: path for fix in chosen if (path := fixes.find_other(fix, sources))}
+    for fix, path in others.items():
+        say(f"warning: without the fix {fix.id}, which does not fit: {path} is another file")
+    return tuple(fix for fix in chosen if fix not in others)
 
 
 @client.command(cls=Command)
@@ -224,15 +224,15 @@ def patch(
     from patchgen.core.patch import diff
     from patchgen.system import files
 
-    part = mends.CONTROLLER if controller else mends.LIBRARY
-    chosen = mends.choose(without, mends.read_shipped(part))
+    part = fixes.CONTROLLER if controller else fixes.LIBRARY
+    chosen = fixes.choose(without, fixes.read_shipped(part))
     if listed:
         _list(chosen)
         return
     with progress():
         sources = checkout.read_sources(origin.read(), part)
-    after = mends.apply(chosen, sources)
-    mends.verify(chosen, after, part)
+    after = fixes.apply(chosen, sources)
+    fixes.verify(chosen, after, part)
     content = b"".join(diff.between(path, sources.get(path), after[path]) for path in sorted(after))
     if output is None:
         click.echo(content, nl=False)
@@ -260,20 +260,20 @@ def status(home: str, *, as_json: bool) -> None:
     with file_errors():
         found = archive.read(place)
         linked = archive.read_links(place) or ()
-    known = mends.read_shipped()
-    has = found.mark.mends if found.mark else ()
-    lacking = [] if found.simulator else [mend for mend in known if mend.id not in has]
+    known = fixes.read_shipped()
+    has = found.mark.fixes if found.mark else ()
+    lacking = [] if found.simulator else [fix for fix in known if fix.id not in has]
     if as_json:
-        print_json(_data(found, [mend.id for mend in lacking], [*linked]))
+        print_json(_data(found, [fix.id for fix in lacking], [*linked]))
     else:
         click.echo(f"{paths.printable(place)}: {found.about}")
         if found.mark:
             click.echo(f"flags: {', '.join(found.mark.flags)}")
-            click.echo(f"mends: {', '.join(has) or 'none'}")
+            click.echo(f"fixes: {', '.join(has) or 'none'}")
         for line in [f"links with: {', '.join(linked)}"] if linked else []:
             click.echo(line)
-        for mend in lacking:
-            click.echo(f"lacks {mend.id}: {mend.title}")
+        for fix in lacking:
+            click.echo(f"lacks {fix.id}: {fix.title}")
     if lacking:
         end(TreeError.exit_code)
 
@@ -288,12 +288,12 @@ def _data(archive: Archive, lacking: list[str], linked: list[str]) -> dict[str, 
         "debug": archive.debug,
         "commit": mark.commit if mark else None,
         "flags": [*mark.flags] if mark else None,
-        "mends": [*mark.mends] if mark else None,
+        "fixes": [*mark.fixes] if mark else None,
         "lacking": lacking,
         "links_with": linked,
     }
 
 
-def _list(chosen: tuple[Mend, ...]) -> None:
-    for mend in chosen:
-        click.echo(f"{mend.id}: {mend.title}")
+def _list(chosen: tuple[Fix, ...]) -> None:
+    for fix in chosen:
+        click.echo(f"{fix.id}: {fix.title}")

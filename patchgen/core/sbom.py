@@ -180,7 +180,7 @@ def _list_client(made: Provenance, *, shared: bool) -> Iterator[Component]:
     digest, nested = made.find_digest(origin.ARCHIVE) or "", made.resolved.get("client")
     client = statement.parse(nested) if nested else made
     if client.kind == origin.CLIENT:
-        fixes = [{"type": "defect", "id": one} for one in client.request["mends"]]
+        fixes = [{"type": "defect", "id": one} for one in client.request["fixes"]]
         pedigree = {"patches": [{"type": "unofficial", "resolves": fixes}]} if fixes else {}
         (commit,) = (one for one in client.materials if "gitCommit" in one["digest"])
         yield _describe_commit(commit, digest=digest, pedigree=pedigree)

@@ -85,7 +85,7 @@ inline std::string printable(const std::string& told, std::size_t most = kMostWo
 struct Offer {
   char kind = 'y';    // 'y': able, 'b': unable because another group delegates, 'n': unable
   std::string words;  // the terms, which must be the same on every rank, or why it is unable
-  std::string where;  // what only this rank is told, where the user has something to mend
+  std::string where;  // what only this rank is told, where the user has something to fix
   char context = kStopped;
   bool late = false;  // it took all of its time, as where another rank does not come
 

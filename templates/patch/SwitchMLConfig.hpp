@@ -146,7 +146,7 @@ inline std::string beyondSwitch(const switchml::Config& config) {
 
 /// A message of RDMA that is sent again may have two answers, and the second comes when the next
 /// job has begun. Where nothing is lost, messages are sent again only when a rank is later than
-/// this: it is to be longer than a thread may be kept from its processor. That the mend
+/// this: it is to be longer than a thread may be kept from its processor. That the fix
 /// late-answers tells second answers apart has been seen on a simulated card only, as no machine
 /// here has another.
 constexpr double kLeastRdmaTimeoutMs = 1000;
@@ -160,19 +160,19 @@ inline bool resendsEarly([[maybe_unused]] const switchml::GeneralConfig& config)
 #endif
 }
 
-/// The mends that the library has, with a comma before and after each.
-inline std::string mendsThere() {
+/// The fixes that the library has, with a comma before and after each.
+inline std::string fixesThere() {
   const auto mark = clientMark();
-  constexpr const char* kMends = " mends=";
-  const auto found = (" " + mark).find(kMends);
-  const auto list = found == std::string::npos ? "" : mark.substr(found + std::strlen(kMends) - 1);
+  constexpr const char* kFixes = " fixes=";
+  const auto found = (" " + mark).find(kFixes);
+  const auto list = found == std::string::npos ? "" : mark.substr(found + std::strlen(kFixes) - 1);
   return text(",", list.substr(0, list.find(' ')), ",");
 }
 
 /// True where the context can be started anew in the process in which it was stopped.
 inline bool startsAgain(const switchml::GeneralConfig& config) {
   return kSimulator ||
-         (config.backend != "rdma" && mendsThere().find(",restart,") != std::string::npos);
+         (config.backend != "rdma" && fixesThere().find(",restart,") != std::string::npos);
 }
 
 /// True where a controller has to be reached before the context is started again.
@@ -184,20 +184,20 @@ inline bool hasController(const switchml::Config& config) {
 #endif
 }
 
-/// The mends without which the library's backend sums wrongly and says FINISHED.
-inline std::string missingMends(const switchml::GeneralConfig& config) {
+/// The fixes without which the library's backend sums wrongly and says FINISHED.
+inline std::string missingFixes(const switchml::GeneralConfig& config) {
   if (!usesSwitch(config)) {
     return "";
   }
-  const auto mends = mendsThere();
+  const auto fixes = fixesThere();
   const auto needed = config.backend == "rdma"
                           ? std::vector<const char*>{"late-answers"}
                           : std::vector<const char*>{"duplicates", "resent-id",      "stale-timers",
                                                      "half-batch", "foreign-frames", "fast-free"};
   std::string missing;
-  for (const char* mend : needed) {
-    if (mends.find(text(",", mend, ",")) == std::string::npos) {
-      missing += text(missing.empty() ? "" : ", ", mend);
+  for (const char* fix : needed) {
+    if (fixes.find(text(",", fix, ",")) == std::string::npos) {
+      missing += text(missing.empty() ? "" : ", ", fix);
     }
   }
   return missing;
@@ -259,18 +259,18 @@ inline std::string objection(const switchml::Config& whole) {
       !beyond.empty() && !isSet("SWITCHML_ALLOW_LARGER_SWITCH")) {
     return beyond + " (SWITCHML_ALLOW_LARGER_SWITCH=1: the switch runs a larger program)";
   }
-  if (const auto missing = missingMends(config);
-      !missing.empty() && !isSet("SWITCHML_ALLOW_UNMENDED")) {
+  if (const auto missing = missingFixes(config);
+      !missing.empty() && !isSet("SWITCHML_ALLOW_UNFIXED")) {
     return text(
-        "the client library lacks the mends ", missing,
+        "the client library lacks the fixes ", missing,
         ", and without them sums may be wrong and not say so; `switchml-patch client build --",
         config.backend,
-        "` makes one that has them (SWITCHML_ALLOW_UNMENDED=1 uses this one all the same)");
+        "` makes one that has them (SWITCHML_ALLOW_UNFIXED=1 uses this one all the same)");
   }
-  if (resendsEarly(config) && !isSet("SWITCHML_ALLOW_UNMENDED")) {
+  if (resendsEarly(config) && !isSet("SWITCHML_ALLOW_UNFIXED")) {
     return text("timeout = ", config.timeout, ", but RDMA needs ", kLeastRdmaTimeoutMs,
                 " ms or more: a message that is sent again may have two answers, and the second "
-                "may spoil the next allreduce (SWITCHML_ALLOW_UNMENDED=1 takes the risk)");
+                "may spoil the next allreduce (SWITCHML_ALLOW_UNFIXED=1 takes the risk)");
   }
   if (sumsAreFake(config) && !isSet("SWITCHML_ALLOW_FAKE_SUMS")) {
     return text(
@@ -311,9 +311,9 @@ inline std::string termsOf(const switchml::Config& whole, const Settings& settin
   if (!kSimulator && startsAgain(config)) {
     allowed += " restart=1";
   }
-  auto missing = missingMends(config);
+  auto missing = missingFixes(config);
   if (!missing.empty() || resendsEarly(config)) {
-    allowed += " SWITCHML_ALLOW_UNMENDED=1";
+    allowed += " SWITCHML_ALLOW_UNFIXED=1";
   }
   if (!missing.empty()) {
     // Ranks that differ in them may use other slots for the same packet.

@@ -4,7 +4,7 @@
 #include "SwitchMLThreads.hpp"
 
 namespace switchml {
-// Of the simulator, and of a library with the mend `start-waits`.
+// Of the simulator, and of a library with the fix `start-waits`.
 extern std::atomic<long long> start_limit __attribute__((weak));
 }  // namespace switchml
 
@@ -26,7 +26,7 @@ void stopContext(bool idle) {
   context().Stop();
 }
 
-/// The counters of the simulator, and of the real library with the mend `counts`.
+/// The counters of the simulator, and of the real library with the fix `counts`.
 template <typename Stats>
 auto packetsOf(const Stats& stats, int /*preferred*/)
     -> decltype(static_cast<void>(stats.TotalPktsSent()), Packets()) {
@@ -189,7 +189,7 @@ std::string Library::obstacle() {
     return "";
   }
   if (!startsAgain(config().general_)) {
-    return "the client library starts once in a process, without its mend `restart`";
+    return "the client library starts once in a process, without its fix `restart`";
   }
   return now == State::kStopped ? "" : "the SwitchML context has not stopped";
 }

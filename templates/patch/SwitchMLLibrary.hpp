@@ -75,7 +75,7 @@ class Library {
   /// Why it cannot be started; empty where it can.
   std::string obstacle();
 
-  /// How long a mended library takes to start at most.
+  /// How long a fixed library takes to start at most.
   static std::chrono::milliseconds startLimit();
 
   /// Starts it unless it runs. Returns why it does not run when the limit has passed; if it starts

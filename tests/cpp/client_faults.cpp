@@ -35,7 +35,7 @@
 using namespace std::chrono_literals;
 
 namespace switchml {
-extern std::atomic<long long> start_limit __attribute__((weak));  // with the mend
+extern std::atomic<long long> start_limit __attribute__((weak));  // with the fix
 }
 
 // ---- memory: what is written behind its end, or given back otherwise than it was taken ----------

@@ -6,13 +6,13 @@ import sys
 
 
 def run(commit: str) -> None:
-    from patchgen.extras.client import mends
+    from patchgen.extras.client import fixes
 
-    mends.COMMIT = commit  # before other modules import it
+    fixes.COMMIT = commit  # before other modules import it
     from support import client_source
 
-    mends.read_shipped = lambda _part=mends.LIBRARY: client_source.MENDS
-    mends.verify = lambda *_: None  # the known ids are those of the real files
+    fixes.read_shipped = lambda _part=fixes.LIBRARY: client_source.FIXES
+    fixes.verify = lambda *_: None  # the known ids are those of the real files
     from patchgen.__main__ import main
 
     main()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from patchgen.core.source.places import Places
 from patchgen.extras.client.checkout import CommitOrigin
-from patchgen.extras.client.mends import Mend, parse
+from patchgen.extras.client.fixes import Fix, parse
 from patchgen.system.objects import blob_id
 from support.trees import git
 
@@ -74,7 +74,7 @@ def commit(root: Path, message: str) -> str:
     return git(root, "rev-parse", "HEAD").strip()
 
 
-def mend(identity: str, replacement: str) -> Mend:
+def fix(identity: str, replacement: str) -> Fix:
     """Return a fix that changes the library's own description."""
     text = FILES[CONTEXT]
     line = text[: text.index('"faulty"')].count("\n") + 1
@@ -86,4 +86,4 @@ def mend(identity: str, replacement: str) -> Mend:
     )
 
 
-MENDS = (mend("honest", '"mended"'),)
+FIXES = (fix("honest", '"fixed"'),)

@@ -1,6 +1,6 @@
-"""The real client library, built again and again from one checkout with other mends.
+"""The real client library, built again and again from one checkout with other fixes.
 
-As a program it prints the images.json of the mends, or of those of the part that it is given.
+As a program it prints the images.json of the fixes, or of those of the part that it is given.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from patchgen.core.source.places import Places
-from patchgen.extras.client import building, checkout, mends
+from patchgen.extras.client import building, checkout, fixes
 from patchgen.system.objects import blob_id
 
 VARIABLE = "SWITCHML_SOURCE"
@@ -42,7 +42,7 @@ def source() -> Path:
     return Path(GIVEN).resolve()
 
 
-def sources(cache: Path, part: str = mends.LIBRARY) -> dict[str, bytes]:
+def sources(cache: Path, part: str = fixes.LIBRARY) -> dict[str, bytes]:
     """Return the files of a part of the pinned commit."""
     places = Places((), (checkout.find_reference(str(source())),))
     return checkout.read_sources(checkout.CommitOrigin(str(cache), places), part)
@@ -50,20 +50,20 @@ def sources(cache: Path, part: str = mends.LIBRARY) -> dict[str, bytes]:
 
 @dataclass
 class Workshop:
-    """Build directory in which another set of mends compiles only what it changes."""
+    """Build directory in which another set of fixes compiles only what it changes."""
 
     root: Path
     sources: Mapping[str, bytes]
     written: dict[str, bytes] = field(default_factory=dict)
 
     def home(self, *without: str, flags: Sequence[str] = ("DPDK",)) -> Path:
-        """Return a SWITCHML_HOME without some mends; it lasts until the next is made.
+        """Return a SWITCHML_HOME without some fixes; it lasts until the next is made.
 
         Raises:
             subprocess.CalledProcessError: it does not compile.
         """
-        wish = building.ClientRequest(tuple(flags), mends.choose(without, mends.read_shipped()))
-        whole = building.mend_sources(wish, self.sources)
+        wish = building.ClientRequest(tuple(flags), fixes.choose(without, fixes.read_shipped()))
+        whole = building.fix_sources(wish, self.sources)
         project = building.make_project(wish, whole)
         for path in {*self.written} - {*project}:
             (self.root / path).unlink()
@@ -117,10 +117,10 @@ def quantizer(
     Args:
         place: an empty directory.
         sources: the files of the pinned commit.
-        without: mends to leave out.
+        without: fixes to leave out.
         flags: of the compiler.
     """
-    whole = {**sources, **mends.apply(mends.choose(without, mends.read_shipped()), sources)}
+    whole = {**sources, **fixes.apply(fixes.choose(without, fixes.read_shipped()), sources)}
     for path, content in whole.items():
         (place / path).parent.mkdir(parents=True, exist_ok=True)
         (place / path).write_bytes(content)
@@ -157,11 +157,11 @@ def provoke(program: Path, case: str, *more: str) -> subprocess.CompletedProcess
     )  # fmt: skip
 
 
-def images(part: str = mends.LIBRARY) -> str:
-    """Return the ids of all files that the mends of a part change, as images.json has them."""
+def images(part: str = fixes.LIBRARY) -> str:
+    """Return the ids of all files that the fixes of a part change, as images.json has them."""
     with tempfile.TemporaryDirectory() as cache:
-        mended = mends.apply(mends.read_shipped(part), sources(Path(cache), part))
-    found = {path: blob_id(content) for path, content in sorted(mended.items())}
+        fixed = fixes.apply(fixes.read_shipped(part), sources(Path(cache), part))
+    found = {path: blob_id(content) for path, content in sorted(fixed.items())}
     return json.dumps(found, indent=2) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""SwitchML's own controller before a software switch, mended or not."""
+"""SwitchML's own controller before a software switch, fixed or not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.extras.client import checkout, mends
+from patchgen.extras.client import checkout, fixes
 from patchgen.extras.lab import lab
 from patchgen.system.companion import beside
 from patchgen.system.ports import free_port
@@ -29,15 +29,15 @@ def make_controller(directory: Path, *without: str) -> None:
 
     Args:
         directory: an empty one.
-        without: mends to leave out.
+        without: fixes to leave out.
     """
     needed = subprocess.run([PYTHON, "-c", "import grpc.aio, google.protobuf"], check=False)
     plugin = shutil.which("grpc_python_plugin")
     if needed.returncode != 0 or plugin is None:
         pytest.skip("needs python3-grpcio, python3-protobuf and protobuf-compiler-grpc")
-    sources = real_client.sources(directory / "cache", mends.CONTROLLER)
-    chosen = mends.choose(without, mends.read_shipped(mends.CONTROLLER))
-    for path, content in {**sources, **mends.apply(chosen, sources)}.items():
+    sources = real_client.sources(directory / "cache", fixes.CONTROLLER)
+    chosen = fixes.choose(without, fixes.read_shipped(fixes.CONTROLLER))
+    for path, content in {**sources, **fixes.apply(chosen, sources)}.items():
         (directory / Path(path).name).write_bytes(content)
     (proto,) = (Path(path).name for path in sources if path.startswith(checkout.PROTOS))
     given = [f"-I{directory}", f"--python_out={directory}", f"--grpc_out={directory}"]

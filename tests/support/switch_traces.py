@@ -48,7 +48,7 @@ class Trace:
 
 
 class Worker:
-    """A client library as it is mended, with one thread: it sends, waits and sends again."""
+    """A client library as it is fixed, with one thread: it sends, waits and sends again."""
 
     def __init__(
         self, rank: int, outstanding: int, first_slot: int, jobs: list[np.ndarray]

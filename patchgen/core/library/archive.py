@@ -29,7 +29,7 @@ _CARDS = tuple(flag.field for flag in FLAGS if flag.cards)
 _FLAGS = re.compile(rb"CXXFLAGS=([^\0\n]*) GIT_REMOTE=")  # in the library's VERSION_INFO
 _LINKS = re.compile(r"^with_(\S+)=(\S*) (.*)$", re.MULTILINE)
 _MARK = re.compile(
-    rb"switchml-patch-client: commit=([0-9a-f]{40}) flags=([A-Z0-9,]+) mends=(-|[a-z0-9,-]+)\0"
+    rb"switchml-patch-client: commit=([0-9a-f]{40}) flags=([A-Z0-9,]+) fixes=(-|[a-z0-9,-]+)\0"
 )
 
 
@@ -45,7 +45,7 @@ class Mark:
     """Commit of SwitchML's source, 40 hexadecimal digits."""
     flags: tuple[str, ...]
     """Flags that were set, of `options.FLAGS`, DUMMY and TIMEOUTS."""
-    mends: tuple[str, ...]
+    fixes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Archive:
         words += ["DEBUG=1"] if self.debug else []
         words += [] if self.cxx11_abi else ["(C++ ABI of before C++11)"]
         if self.mark:
-            words.append(f"from {self.mark.commit[:7]} with {len(self.mark.mends)} mends")
+            words.append(f"from {self.mark.commit[:7]} with {len(self.mark.fixes)} fixes")
         return " ".join(words)
 
 
@@ -134,8 +134,8 @@ def _mark(data: Data) -> Mark | None:
     found = _MARK.search(data)
     if found is None:
         return None
-    commit, flags, mends = (part.decode("ascii") for part in found.groups())
-    return Mark(commit, tuple(flags.split(",")), () if mends == "-" else tuple(mends.split(",")))
+    commit, flags, fixes = (part.decode("ascii") for part in found.groups())
+    return Mark(commit, tuple(flags.split(",")), () if fixes == "-" else tuple(fixes.split(",")))
 
 
 def _check_whole(data: Data) -> None:

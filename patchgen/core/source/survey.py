@@ -75,7 +75,7 @@ class Survey:
         if self.wrong:
             lines = [str(problem) for problem in self.wrong]
             lines.append(
-                f"{root.printable}: nothing of this is changed; mend it, or give a new directory"
+                f"{root.printable}: nothing of this is changed; fix it, or give a new directory"
             )
             raise TreeError("\n".join(lines))
         return self

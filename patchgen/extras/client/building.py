@@ -12,8 +12,8 @@ from importlib import resources
 from patchgen.core import sbom
 from patchgen.core.library import archive, config, homes, origin
 from patchgen.errors import file_errors
-from patchgen.extras.client import checkout, mends
-from patchgen.extras.client.mends import COMMIT, Mend
+from patchgen.extras.client import checkout, fixes
+from patchgen.extras.client.fixes import COMMIT, Fix
 from patchgen.options import FLAGS, Flag
 from patchgen.system import files, paths, statement
 from patchgen.system.native import cmake
@@ -32,7 +32,7 @@ class ClientRequest:
     """Options of a build of the library. Homes are absolute paths, empty for packages."""
 
     flags: tuple[str, ...]
-    mends: tuple[Mend, ...]
+    fixes: tuple[Fix, ...]
     dpdk_home: str = ""
     grpc_home: str = ""
     cxx11_abi: bool | None = None
@@ -50,14 +50,14 @@ class ClientRequest:
         return any("grpc_home" in flag.homes for flag in self.set_flags)
 
 
-def mend_sources(request: ClientRequest, sources: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Apply the mends to the source, and return all files by path.
+def fix_sources(request: ClientRequest, sources: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Apply the fixes to the source, and return all files by path.
 
     Raises:
         TreeError: a file is not that of the commit.
     """
-    changed = mends.apply(request.mends, sources)
-    mends.verify(request.mends, changed)
+    changed = fixes.apply(request.fixes, sources)
+    fixes.verify(request.fixes, changed)
     return {**sources, **changed}
 
 
@@ -69,7 +69,7 @@ def install(
 ) -> list[str]:
     """Compile the library and install it into a home, which is not touched if the build fails.
 
-    `sources` are without mends. Without `environ`, neither provenance nor SBOM is written.
+    `sources` are without fixes. Without `environ`, neither provenance nor SBOM is written.
 
     Returns:
         The paths of the installed files, relative to the home.
@@ -79,7 +79,7 @@ def install(
         ToolError: a program or library is missing, or the compiler failed.
         FileError: the home cannot be written.
     """
-    whole = mend_sources(request, sources)
+    whole = fix_sources(request, sources)
     with (
         cmake.build_project(make_project(request, whole), "the client library", environ) as build,
         file_errors(),
@@ -133,14 +133,14 @@ def _describe(
         environ,
         request={
             "flags": list(request.flags),
-            "mends": sorted(mend.id for mend in request.mends),
+            "fixes": sorted(fix.id for fix in request.fixes),
             "cxx11_abi": request.cxx11_abi,
             "homes": {name: paths.printable(home) for name, home in needed.items() if home},
         },
         resolved={"linked": list(archive.find_links(made[homes.MODULE].decode()))},
         materials=[
             statement.describe_commit(checkout.NAME, checkout.URL, request.commit),
-            statement.describe_file("mended source", files.digest(
+            statement.describe_file("fixed source", files.digest(
                 {path: hashlib.sha256(content).hexdigest() for path, content in whole.items()}
             )),
         ],
@@ -160,7 +160,7 @@ def _settings(request: ClientRequest) -> bytes:
         "SWITCHML_CARD_LIBRARIES": _list_libraries(request, cards=True),
         "SWITCHML_BACKEND_LIBRARIES": _list_libraries(request, cards=False),
         "SWITCHML_COMMIT": request.commit,
-        "SWITCHML_MENDS": ",".join(sorted(mend.id for mend in request.mends)),
+        "SWITCHML_FIXES": ",".join(sorted(fix.id for fix in request.fixes)),
         "DPDK_HOME": request.dpdk_home,
         "GRPC_HOME": request.grpc_home,
     }

@@ -13,7 +13,7 @@ from patchgen.core.source.repository import Repository
 from patchgen.core.source.staging import is_placed, nothing_left
 from patchgen.core.source.survey import find_obstacle, list_changes
 from patchgen.errors import OptionsError, TreeError, file_errors
-from patchgen.extras.client import mends
+from patchgen.extras.client import fixes
 from patchgen.system import lock, paths
 from patchgen.system.git import Git, directory_of, head, is_repository
 
@@ -24,8 +24,8 @@ PROTOS = "dev_root/protos"
 CONTROLLER = "dev_root/controller"
 
 _SOURCES = {
-    mends.LIBRARY: ((LIBRARY, PROTOS), (".cc", ".h", ".inc", ".proto")),
-    mends.CONTROLLER: ((CONTROLLER, PROTOS), (".py", ".proto")),
+    fixes.LIBRARY: ((LIBRARY, PROTOS), (".cc", ".h", ".inc", ".proto")),
+    fixes.CONTROLLER: ((CONTROLLER, PROTOS), (".py", ".proto")),
 }
 """Directories and file suffixes of each part of SwitchML."""
 
@@ -37,7 +37,7 @@ class CommitOrigin:
     cache: str
     places: Places
     url: str = URL
-    commit: str = mends.COMMIT
+    commit: str = fixes.COMMIT
 
 
 def _repository(directory: str, origin: CommitOrigin) -> Repository:
@@ -87,7 +87,7 @@ def _verify(git: Git, repository: Repository) -> None:
         raise TreeError("\n".join([*wrong, "nothing of this is changed; give a new directory"]))
 
 
-def find_reference(directory: str, commit: str = mends.COMMIT) -> str:
+def find_reference(directory: str, commit: str = fixes.COMMIT) -> str:
     """Return the absolute path of a clone that the user named and that has the commit.
 
     Raises:
@@ -123,7 +123,7 @@ def list_ignored(path: str, commit: str) -> list[str]:
     return [f"{line}; {commit} is taken, as it was committed" for line in [*other, *changes]]
 
 
-def read_sources(origin: CommitOrigin, part: str = mends.LIBRARY) -> dict[str, bytes]:
+def read_sources(origin: CommitOrigin, part: str = fixes.LIBRARY) -> dict[str, bytes]:
     """Return the files of a part of SwitchML by path, verified by their blob ids.
 
     They are read from git's objects, so local changes are ignored.

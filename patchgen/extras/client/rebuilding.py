@@ -9,7 +9,7 @@ from patchgen.core.library import homes
 from patchgen.core.wheel.rebuild import Means, Original
 from patchgen.core.wheel.rebuild.needs import Need, Rebuildable, need_compiler
 from patchgen.errors import OptionsError
-from patchgen.extras.client import building, checkout, mends
+from patchgen.extras.client import building, checkout, fixes
 from patchgen.system import paths
 
 
@@ -19,19 +19,19 @@ def read_client(original: Original, means: Means) -> Rebuildable:
     Raises:
         OptionsError: the provenance has a value that cannot be used.
     """
-    wanted, named = {*original.texts("request.mends")}, original.pairs("request.homes")
+    wanted, named = {*original.texts("request.fixes")}, original.pairs("request.homes")
     options, environ = original.options(), means.make_environ(original)
-    known = mends.read_shipped()
+    known = fixes.read_shipped()
     request = building.ClientRequest(
         options.flags,
-        mends.choose([one.id for one in known if one.id not in wanted], known),
+        fixes.choose([one.id for one in known if one.id not in wanted], known),
         dpdk_home=named.get("DPDK_HOME", ""),
         grpc_home=named.get("GRPC_HOME", ""),
         cxx11_abi=original.choice("request.cxx11_abi"),
-        commit=original.provenance.find_digest(checkout.NAME) or mends.COMMIT,
+        commit=original.provenance.find_digest(checkout.NAME) or fixes.COMMIT,
     )
 
-    def find_mends() -> Mapping[str, str]:
+    def find_fixes() -> Mapping[str, str]:
         unknown = sorted(wanted - {one.id for one in known})
         if unknown:
             raise OptionsError(
@@ -45,4 +45,4 @@ def read_client(original: Original, means: Means) -> Rebuildable:
         building.install(request, sources, paths.from_native(directory), environ)
         return os.path.join(directory, homes.ARCHIVE)
 
-    return Rebuildable((need_compiler(original, environ), Need("mends", {}, find_mends)), build)
+    return Rebuildable((need_compiler(original, environ), Need("fixes", {}, find_fixes)), build)

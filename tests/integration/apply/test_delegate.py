@@ -280,8 +280,8 @@ def test_a_configuration_that_others_could_have_written(
     assert f"stays with Gloo: ranks 0-1: {told}\n" in said[0]
     for rank, line in enumerate(said):
         here = tmp_path / "found" / str(rank)
-        mend = why.format(here=here)
-        assert f"warning: rank {rank}: {told} ({here}/switchml.cfg: {mend}" in line
+        fix = why.format(here=here)
+        assert f"warning: rank {rank}: {told} ({here}/switchml.cfg: {fix}" in line
     (tmp_path / "named").mkdir()
     named = {
         rank: {"SWITCHML_CONFIG": str(tmp_path / "named" / str(rank) / "switchml.cfg")}

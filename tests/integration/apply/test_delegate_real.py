@@ -26,9 +26,9 @@ from support.simulator import Home
 from patchgen.extras.accuracy.fixed_point import may_overflow
 from patchgen.system.ports import free_port
 
-MENDED = (
+FIXED = (
     "commit=0123 flags=DPDK,DUMMY,TIMEOUTS "
-    "mends=glog,duplicates,stale-timers,fast-free,half-batch,foreign-frames,resent-id,late-answers"
+    "fixes=glog,duplicates,stale-timers,fast-free,half-batch,foreign-frames,resent-id,late-answers"
 )
 SECTIONS = """
 [backend.dpdk]
@@ -85,7 +85,7 @@ def built(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 def told(built: Path, scratch: Path, *, all_sizes: bool = False, **given: Any) -> list[str]:
     """The lines of the program; values in capitals are of the environment."""
-    env = {"MARK": MENDED, **{key: value for key, value in given.items() if key.isupper()}}
+    env = {"MARK": FIXED, **{key: value for key, value in given.items() if key.isupper()}}
     values = {**DPDK, "timeout": 1000, **{k: v for k, v in given.items() if not k.isupper()}}
     config = scratch / "switchml.cfg"
     config.write_text(with_values((built / "switchml.cfg").read_text(), values))
@@ -167,20 +167,20 @@ ALL, LIST = ", ".join(REQUIRED), ",".join(REQUIRED)
     ("mark", "missing"),
     [
         ("", ALL),
-        ("commit=0123 flags=DPDK mends=-", ALL),
-        *((f"flags=DPDK mends={LIST.replace(one, 'glog')}", one) for one in REQUIRED),
-        (f"mends=not-{LIST.replace('timers', 'timers2')}", "duplicates, stale-timers"),
-        (f"mends=- more={LIST}", ALL),
+        ("commit=0123 flags=DPDK fixes=-", ALL),
+        *((f"flags=DPDK fixes={LIST.replace(one, 'glog')}", one) for one in REQUIRED),
+        (f"fixes=not-{LIST.replace('timers', 'timers2')}", "duplicates, stale-timers"),
+        (f"fixes=- more={LIST}", ALL),
     ],
 )
-def test_an_unmended_library(built: Path, tmp_path: Path, mark: str, missing: str) -> None:
+def test_an_unfixed_library(built: Path, tmp_path: Path, mark: str, missing: str) -> None:
     (line,) = told(built, tmp_path, MARK=mark)
-    assert line.startswith(f"the client library lacks the mends {missing}, and without them")
+    assert line.startswith(f"the client library lacks the fixes {missing}, and without them")
     assert "`switchml-patch client build --dpdk`" in line
-    (line,) = told(built, tmp_path, MARK=mark, SWITCHML_ALLOW_UNMENDED="1")
-    assert line.endswith(f" SWITCHML_ALLOW_UNMENDED=1 lacks={missing.replace(' ', '')}")
+    (line,) = told(built, tmp_path, MARK=mark, SWITCHML_ALLOW_UNFIXED="1")
+    assert line.endswith(f" SWITCHML_ALLOW_UNFIXED=1 lacks={missing.replace(' ', '')}")
     (line,) = told(built, tmp_path, MARK=mark, backend="rdma")
-    assert line.startswith("the client library lacks the mends late-answers, and without them")
+    assert line.startswith("the client library lacks the fixes late-answers, and without them")
     assert "`switchml-patch client build --rdma`" in line
 
 
@@ -189,8 +189,8 @@ def test_rdma_that_sends_again_early(built: Path, tmp_path: Path, timeout: str) 
     given: dict[str, Any] = {"backend": "rdma", "timeout": timeout}
     (line,) = told(built, tmp_path, **given)
     assert line.startswith(f"timeout = {timeout}, but RDMA needs 1000 ms or more: ")
-    (line,) = told(built, tmp_path, **given, SWITCHML_ALLOW_UNMENDED="1")
-    assert line.endswith(" SWITCHML_ALLOW_UNMENDED=1")
+    (line,) = told(built, tmp_path, **given, SWITCHML_ALLOW_UNFIXED="1")
+    assert line.endswith(" SWITCHML_ALLOW_UNFIXED=1")
     for sound in ({**given, "timeout": 1000}, {**given, "backend": "dpdk"}):
         (line,) = told(built, tmp_path, **sound)
         assert line.startswith("num_workers=")
@@ -235,7 +235,7 @@ def ranks(
     """Two ranks whose controller is there; see run()."""
     config = {**DPDK, **given.pop("config", {})}
     with controller() as port:
-        base = {"MARK": MENDED, "FAULT_PORT": str(free_port()), **env.get(-1, {})}
+        base = {"MARK": FIXED, "FAULT_PORT": str(free_port()), **env.get(-1, {})}
         values = {"controller_port": port, **config}
         return run(
             built / "delegate", scenario, 2, scratch, env={**env, -1: base}, config=values, **given
@@ -248,10 +248,10 @@ def test_delegates_when_the_probe_is_right(built: Path, tmp_path: Path) -> None:
     assert said[1] == ""
 
 
-def test_ranks_of_other_mends_do_not_delegate(built: Path, tmp_path: Path) -> None:
-    env = {-1: {"SWITCHML_ALLOW_UNMENDED": "1"}, 1: {"MARK": MENDED.replace("resent-id,", "")}}
+def test_ranks_of_other_fixes_do_not_delegate(built: Path, tmp_path: Path) -> None:
+    env = {-1: {"SWITCHML_ALLOW_UNFIXED": "1"}, 1: {"MARK": FIXED.replace("resent-id,", "")}}
     said = ranks(built, "refused", tmp_path, env)
-    why = "SWITCHML_ALLOW_UNMENDED=1 where rank 0 has none, lacks=resent-id where rank 0 has none"
+    why = "SWITCHML_ALLOW_UNFIXED=1 where rank 0 has none, lacks=resent-id where rank 0 has none"
     assert f"{GLOO}rank 1: {why}\n" in said[0]
 
 
@@ -317,7 +317,7 @@ def test_a_library_that_waits_less_long_than_the_group(built: Path, tmp_path: Pa
 
 def test_a_slow_stop_is_no_missing_rank(built: Path, tmp_path: Path) -> None:
     """Rank 1 has to stop for a group whose timeout is shorter than a stop may take otherwise."""
-    env = {"SWITCHML_TIMEOUT_MS": "500", "MARK": f"{MENDED},restart", "STAYS": "1"}
+    env = {"SWITCHML_TIMEOUT_MS": "500", "MARK": f"{FIXED},restart", "STAYS": "1"}
     slow = {"FAULT": "slow-stop", "FAULT_MS": "20000"}
     said = ranks(built, "renewed", tmp_path, {-1: env, 1: slow}, timeout_ms=4_000)
     assert f"{GLOO}rank 1: the SwitchML context has not stopped\n" in said[0]
@@ -364,12 +364,12 @@ def test_a_job_that_is_not_handed_over(built: Path, tmp_path: Path) -> None:
 
 
 RETURNS = {"SWITCHML_TIMEOUT_MS": "1000", "SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "1000"}
-ONCE = "the client library starts once in a process, without its mend `restart`"
+ONCE = "the client library starts once in a process, without its fix `restart`"
 
 
 def test_return(built: Path, tmp_path: Path) -> None:
-    """A library with the mend is started again, and its packets are counted on."""
-    said = ranks(built, "returned", tmp_path, {-1: {**RETURNS, "MARK": f"{MENDED},restart"}})
+    """A library with the fix is started again, and its packets are counted on."""
+    said = ranks(built, "returned", tmp_path, {-1: {**RETURNS, "MARK": f"{FIXED},restart"}})
     assert said[0].count("allreduce goes to SwitchML again, from call 64 after the failure\n") == 2
 
 
@@ -384,13 +384,13 @@ def test_a_library_that_starts_once(built: Path, tmp_path: Path) -> None:
 
 def test_one_library_that_starts_once(built: Path, tmp_path: Path) -> None:
     """The ranks do not delegate: what one returns from would end another."""
-    said = ranks(built, "refused", tmp_path, {1: {"MARK": f"{MENDED},restart"}})
+    said = ranks(built, "refused", tmp_path, {1: {"MARK": f"{FIXED},restart"}})
     assert f"{GLOO}rank 1: restart=1 where rank 0 has none\n" in said[0]
 
 
 def test_a_timeout_too_short_to_return(built: Path, tmp_path: Path) -> None:
     """The others would not wait until late packets have left the network."""
-    env = {-1: {**RETURNS, "STAYS": "1", "MARK": f"{MENDED},restart"}}
+    env = {-1: {**RETURNS, "STAYS": "1", "MARK": f"{FIXED},restart"}}
     said = ranks(built, "returned", tmp_path, env, timeout_ms=3_900)
     why = "a timeout of 3900 ms is too short for the SwitchML context to start again"
     assert f"call 64 after the failure: rank 0: {why}; allreduce stays with Gloo\n" in said[0]
@@ -409,7 +409,7 @@ def test_a_probe_that_keeps_the_ranks_with_gloo(
     built: Path, tmp_path: Path, fault: str, why: str
 ) -> None:
     """The probe of the first try, and of no later one."""
-    env = {**RETURNS, "MARK": f"{MENDED},restart"}
+    env = {**RETURNS, "MARK": f"{FIXED},restart"}
     faulty = {"FAULT": fault, "FAULT_START": "1"}
     said = ranks(built, "retried", tmp_path, {-1: env, 1: faulty})
     assert f"call 64 after the failure: rank 0: {why}" in said[0]
@@ -419,7 +419,7 @@ def test_a_probe_that_keeps_the_ranks_with_gloo(
 
 def test_a_start_ends_when_nobody_waits_for_it(built: Path, tmp_path: Path) -> None:
     """Rank 0 is refused, and rank 1 waits for it; the next try finds both stopped."""
-    env = {**RETURNS, "MARK": f"{MENDED},restart"}
+    env = {**RETURNS, "MARK": f"{FIXED},restart"}
     refused = {"FAULT": "no-start", "FAULT_START": "1"}
     said = ranks(built, "retried", tmp_path, {-1: env, 0: refused}, timeout_ms=8_000)
     assert "call 64 after the failure: rank 0: the SwitchML context did not start" in said[0]
@@ -434,7 +434,7 @@ def test_what_has_no_place_in_the_fixed_point(built: Path, tmp_path: Path) -> No
 def test_a_controller_that_is_not_there(built: Path, tmp_path: Path) -> None:
     """The context is not started, which the real library would end the process for."""
     port = free_port()
-    env = {-1: {"MARK": MENDED, "FAULT_PORT": str(free_port())}}
+    env = {-1: {"MARK": FIXED, "FAULT_PORT": str(free_port())}}
     config = {**DPDK, "controller_port": port}
     said = run(built / "delegate", "refused", 2, tmp_path, env=env, config=config, timeout_ms=4_000)
     why = f"the controller at 127.0.0.1:{port} cannot be reached: Connection refused"
@@ -445,7 +445,7 @@ def test_a_controller_that_is_not_there(built: Path, tmp_path: Path) -> None:
 
 
 def test_what_does_not_sum_is_not_probed(built: Path, tmp_path: Path) -> None:
-    """Nor does the dummy backend need a controller or mends."""
+    """Nor does the dummy backend need a controller or fixes."""
     env = {-1: {"MARK": "", "SWITCHML_ALLOW_FAKE_SUMS": "1", "FAULT": "flip"}}
     said = run(built / "delegate", "forksafe", 2, tmp_path, env=env)
     assert (

@@ -1,4 +1,4 @@
-"""Kills, Ctrl-C and several runs at once: the tree is always in a state that can be mended."""
+"""Kills, Ctrl-C and several runs at once: the tree is always in a state that can be fixed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def kills(tree: Tree) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.parametrize("command", ["apply", "revert"])
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGINT"])
-def test_a_kill_at_any_step_is_named_and_mended(
+def test_a_kill_at_any_step_is_named_and_fixed(
     tree: Tree, kills: subprocess.Popen[str], command: str, name: str
 ) -> None:
     assert kills.stdin is not None

@@ -376,7 +376,7 @@ def test_a_home_that_says_itself_what_it_links_with(clients: Clients, tmp_path: 
     home = tmp_path / "home"
     shutil.copytree(clients.dpdk, home)
     commit = "b5c74a04fa66faa82acab154a4e21c8f76d913f2"
-    mark = f"commit={commit} flags=DPDK,MLX5,DUMMY,TIMEOUTS mends=duplicates,resent-id"
+    mark = f"commit={commit} flags=DPDK,MLX5,DUMMY,TIMEOUTS fixes=duplicates,resent-id"
     support.archive(
         tmp_path / "mark.a",
         [f'extern "C" const char mark[] = "switchml-patch-client: {mark}";\n'],

@@ -33,7 +33,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built with the flags of distributions whose packages are linked as a whole."""
 
     def make(directory: Path) -> None:
-        wish = building.ClientRequest((), client_source.MENDS, commit=COMMIT)
+        wish = building.ClientRequest((), client_source.FIXES, commit=COMMIT)
         with pytest.MonkeyPatch.context() as environ:
             environ.setenv("CXXFLAGS", "-flto=auto")
             building.install(wish, SOURCES, str(directory))
@@ -69,28 +69,28 @@ def test_a_program_links_with_it(home: Path, tmp_path: Path) -> None:
         cwd=tmp_path, capture_output=True, text=True, check=False,
         env={**os.environ, "PKG_CONFIG_PATH": str((moved / homes.MODULE).parent)},
     )  # fmt: skip
-    assert (done.returncode, done.stdout) == (0, "mended\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "fixed\n"), done.stderr
 
 
 def test_the_status_of_a_home(home: Path) -> None:
     command = [sys.executable, "-m", "patchgen", "client", "status", str(home)]
     told = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert told.returncode == 3  # it has none of the mends that there are
+    assert told.returncode == 3  # it has none of the fixes that there are
     lines = told.stdout.splitlines()
     assert lines[:3] == [
-        f"{home}: built with DUMMY from 0123456 with 1 mends",
+        f"{home}: built with DUMMY from 0123456 with 1 fixes",
         "flags: DUMMY, TIMEOUTS",
-        "mends: honest",
+        "fixes: honest",
     ]
     assert any(line.startswith("lacks duplicates: A second answer") for line in lines)
     told = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
     data = json.loads(told.stdout)
-    assert (told.returncode, data["commit"], data["mends"]) == (3, COMMIT, ["honest"])
+    assert (told.returncode, data["commit"], data["fixes"]) == (3, COMMIT, ["honest"])
     assert "stale-timers" in data["lacking"]
 
 
 def test_a_source_that_does_not_compile_installs_nothing(tmp_path: Path) -> None:
-    broken = (client_source.mend("broken", "nonsense"),)
+    broken = (client_source.fix("broken", "nonsense"),)
     with pytest.raises(ToolError, match="return code"):
         building.install(building.ClientRequest((), broken), SOURCES, str(tmp_path / "home"))
     other = {**SOURCES, client_source.CONTEXT: b"other\n"}
@@ -105,7 +105,7 @@ def test_homes_of_ones_own(tmp_path: Path) -> None:
     (dpdk / "include" / "rte_config.h").touch()
     sources = {path: b"" if text[:6] == b"#error" else text for path, text in SOURCES.items()}
     wish = building.ClientRequest(
-        ("DPDK",), client_source.MENDS, dpdk_home=str(dpdk), grpc_home=str(grpc)
+        ("DPDK",), client_source.FIXES, dpdk_home=str(dpdk), grpc_home=str(grpc)
     )
     home = tmp_path / "home"
     building.install(wish, sources, str(home))

@@ -135,7 +135,7 @@ def test_a_fork_without_the_commit_is_named(made: client_source.Repository) -> N
     assert "github.com/p4lang/p4app-switchML.git: " not in done.stderr  # it was not tried
 
 
-def test_another_commit_without_the_mends_that_do_not_fit(
+def test_another_commit_without_the_fixes_that_do_not_fit(
     made: client_source.Repository,
 ) -> None:
     path = made.root / client_source.CONTEXT
@@ -144,11 +144,11 @@ def test_another_commit_without_the_mends_that_do_not_fit(
     done = build(made, made.root, "--commit", other)
     assert done.returncode == 0, done.stderr
     assert "HEAD is" not in done.stderr
-    unfit = f"without the mend honest, which does not fit: {client_source.CONTEXT} is another file"
+    unfit = f"without the fix honest, which does not fit: {client_source.CONTEXT} is another file"
     assert unfit in done.stderr
     mark = archive.read(str(made.root.parent / "home")).mark
     assert mark is not None
-    assert (mark.commit, mark.mends) == (other, ())
+    assert (mark.commit, mark.fixes) == (other, ())
     assert "not all 40 digits" in build(made, made.root, "--commit", other[:12]).stderr
 
 
@@ -182,7 +182,7 @@ def test_git_applies_the_diffs(tmp_path: Path, isolated: Path) -> None:
     assert [path for path, text, _ in texts if not text] == ["same.txt"]
 
 
-def test_the_commands_about_mends(tmp_path: Path) -> None:
+def test_the_commands_about_fixes(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "patchgen", "client"]
 
     def told(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -197,7 +197,7 @@ def test_the_commands_about_mends(tmp_path: Path) -> None:
     assert [line.split(":")[0] for line in listed] == ["dead-workers", "silent-workers"]
     unknown = told("patch", "--without", "nothing")
     assert (unknown.returncode, unknown.stdout) == (2, "")
-    assert "--without nothing: no such mend; there are back-off, completions" in unknown.stderr
+    assert "--without nothing: no such fix; there are back-off, completions" in unknown.stderr
     none = told("build", str(tmp_path))
     assert none.returncode == 2
     assert "not a git repository; make one with: switchml-patch client" in none.stderr

@@ -13,7 +13,7 @@ from support import client_source
 
 from patchgen.core.library import origin
 from patchgen.core.library.homes import ARCHIVE
-from patchgen.extras.client import building, mends
+from patchgen.extras.client import building, fixes
 from patchgen.system import statement
 from patchgen.system.files import sha256
 from patchgen.system.statement import Provenance
@@ -37,7 +37,7 @@ def contents(home: Path) -> dict[str, bytes]:
 
 
 def installed(home: Path, *flags: str, **env: str) -> Provenance:
-    request = building.ClientRequest(flags, client_source.MENDS)
+    request = building.ClientRequest(flags, client_source.FIXES)
     building.install(request, SOURCES, str(home), {**os.environ, **env})
     return statement.read(str(home / origin.NAME))
 
@@ -55,16 +55,16 @@ def test_it_says_what_the_library_was_made_from(
         for name in contents(home)
         if name not in {"switchml.cfg", origin.NAME, origin.SBOM}
     }
-    assert (said.request["mends"], said.request["variables"]["CXXFLAGS"]) == (["honest"], "-O1")
-    assert said.find_digest("p4app-switchML") == mends.COMMIT
+    assert (said.request["fixes"], said.request["variables"]["CXXFLAGS"]) == (["honest"], "-O1")
+    assert said.find_digest("p4app-switchML") == fixes.COMMIT
     version = subprocess.check_output(["c++", "--version"], text=True).splitlines()[0]
     assert said.resolved["toolchain"]["programs"]["c++"] == version
     bill = json.loads((home / origin.SBOM).read_text())
     assert bill["metadata"]["component"]["hashes"][0]["content"] == said.subjects[0].sha256
     (source,) = (one for one in bill["components"] if one["bom-ref"] == "p4app-switchML")
-    assert source["version"] == mends.COMMIT
+    assert source["version"] == fixes.COMMIT
     assert source["pedigree"]["patches"][0]["resolves"] == [{"id": "honest", "type": "defect"}]
-    building.install(building.ClientRequest((), client_source.MENDS), SOURCES, str(home))
+    building.install(building.ClientRequest((), client_source.FIXES), SOURCES, str(home))
     for name in (origin.NAME, origin.SBOM):
         assert not (home / name).exists()  # it would be of the library before
 

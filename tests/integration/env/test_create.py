@@ -319,7 +319,7 @@ threading.Thread(target=watch, daemon=True).start()
 """
 
 
-def test_a_kill_at_any_step_is_seen_and_mended(site: Site, channel: Channel) -> None:
+def test_a_kill_at_any_step_is_seen_and_fixed(site: Site, channel: Channel) -> None:
     site.ask([channel.url], ["tool"], link_scripts=["tool"])
     site.lock()
     seen = set()
@@ -341,7 +341,7 @@ def test_a_kill_at_any_step_is_seen_and_mended(site: Site, channel: Channel) -> 
     assert seen == {"nothing", "half", "whole"}
 
 
-def test_a_kill_while_files_are_linked_is_mended(site: Site, channel: Channel) -> None:
+def test_a_kill_while_files_are_linked_is_fixed(site: Site, channel: Channel) -> None:
     big = [Package(f"big{n}", files={f"big{n}/{i}": f"{n} {i}" for i in range(250)})
            for n in range(6)]  # fmt: skip
     channel.add(*big)

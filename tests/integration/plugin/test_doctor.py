@@ -96,9 +96,9 @@ def test_a_rank_that_is_started_twice(launch: Launcher) -> None:
         ("none", "has no SwitchML"),
         ({"protocol": 99}, "protocol is 99, rank 0 has "),
         ({"flags": "DPDK"}, "flags is DPDK, rank 0 has none"),
-        ({"client": "mends=heap,stop"}, "mends is heap,stop, rank 0 has none"),
+        ({"client": "fixes=heap,stop"}, "fixes is heap,stop, rank 0 has none"),
     ],
-    ids=["no-plugin", "other-version", "other-plugin", "other-mends"],
+    ids=["no-plugin", "other-version", "other-plugin", "other-fixes"],
 )
 def test_another_plugin(launch: Launcher, other: object, said: str) -> None:
     report = examine(launch, others={"1": other})

@@ -132,8 +132,8 @@ def test_right_in_every_order(explored: Explored) -> None:
 @pytest.mark.parametrize("name", FAULTS)
 def test_fault_is_found(name: str, explored: Explored, asked: Torch) -> None:
     made = FAULTS[name]
-    mended = made.until is not None and Version(asked.version) >= Version(made.until)
-    assert wrong(explored, name) == (set() if mended else made.wrong)
+    fixed = made.until is not None and Version(asked.version) >= Version(made.until)
+    assert wrong(explored, name) == (set() if fixed else made.wrong)
 
 
 @pytest.mark.parametrize("scenario", sorted(EARLY | PAGEABLE))

@@ -46,30 +46,30 @@ def library(
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> Path:
-    """A SWITCHML_HOME with all mends."""
+    """A SWITCHML_HOME with all fixes."""
     return library(tmp_path_factory, checkout, "client")
 
 
 @pytest.fixture(scope="session")
 def half_batches(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> Path:
-    """One without the mend of that name."""
+    """One without the fix of that name."""
     return library(tmp_path_factory, checkout, "half-batches", ["half-batch"])
 
 
 @pytest.fixture(scope="session")
-def unmended(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> Path:
-    """One with those mends only without which nothing starts."""
-    from patchgen.extras.client import mends
+def unfixed(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> Path:
+    """One with those fixes only without which nothing starts."""
+    from patchgen.extras.client import fixes
 
-    left = [mend.id for mend in mends.read_shipped() if mend.id not in NEEDED]
-    return library(tmp_path_factory, checkout, "unmended", left)
+    left = [fix.id for fix in fixes.read_shipped() if fix.id not in NEEDED]
+    return library(tmp_path_factory, checkout, "unfixed", left)
 
 
 @pytest.fixture(scope="session")
 def plugin(
     request: pytest.FixtureRequest, home: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Plugin:
-    """The plugin in PyPI's torch, with the library that has all mends."""
+    """The plugin in PyPI's torch, with the library that has all fixes."""
     if "SWITCHML_TEST_PYTHON" in os.environ:
         pytest.skip("the torch that SWITCHML_TEST_PYTHON names is for a graft")
     torch: Path = request.getfixturevalue("torch")
@@ -79,7 +79,7 @@ def plugin(
 
 @pytest.fixture(scope="session")
 def controller(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> Path:
-    """The modules of SwitchML's own controller, with all mends."""
+    """The modules of SwitchML's own controller, with all fixes."""
     assert checkout.is_dir()
     return once(tmp_path_factory, "controller", make_controller)
 

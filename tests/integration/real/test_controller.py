@@ -1,6 +1,6 @@
 """SwitchML's own controller before the software switch: jobs begin through it, also after a death.
 
-Each mend of the controller is left out once, and then the next job does not begin.
+Each fix of the controller is left out once, and then the next job does not begin.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def waiter(address: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-@pytest.mark.parametrize("without", [(), ("dead-workers",)], ids=["mended", "unmended"])
+@pytest.mark.parametrize("without", [(), ("dead-workers",)], ids=["fixed", "unfixed"])
 def test_a_worker_that_dies_in_a_barrier(
     switch: str, jobs: Path, tmp_path: Path, without: tuple[str, ...]
 ) -> None:
@@ -96,7 +96,7 @@ def test_a_worker_that_dies_in_a_barrier(
             assert begins(running, jobs, tmp_path / "second")
 
 
-@pytest.mark.parametrize("without", [(), ("dead-workers",)], ids=["mended", "unmended"])
+@pytest.mark.parametrize("without", [(), ("dead-workers",)], ids=["fixed", "unfixed"])
 def test_a_job_that_dies_before_all_have_come(
     switch: str, jobs: Path, tmp_path: Path, without: tuple[str, ...]
 ) -> None:
@@ -109,7 +109,7 @@ def test_a_job_that_dies_before_all_have_come(
         assert begins(running, jobs, tmp_path / "next") == (not without)
 
 
-@pytest.mark.parametrize("without", [(), ("dead-workers",)], ids=["mended", "unmended"])
+@pytest.mark.parametrize("without", [(), ("dead-workers",)], ids=["fixed", "unfixed"])
 def test_a_larger_job_after_one_that_died(
     switch: str, tmp_path: Path, without: tuple[str, ...]
 ) -> None:
@@ -133,7 +133,7 @@ def test_a_larger_job_after_one_that_died(
             assert [call.result() for call in calls] == [{1: 6}] * 3
 
 
-@pytest.mark.parametrize("without", [(), ("silent-workers",)], ids=["mended", "unmended"])
+@pytest.mark.parametrize("without", [(), ("silent-workers",)], ids=["fixed", "unfixed"])
 def test_a_host_that_is_gone_without_a_word(
     switch: str, jobs: Path, tmp_path: Path, without: tuple[str, ...]
 ) -> None:

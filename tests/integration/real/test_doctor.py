@@ -101,7 +101,7 @@ def test_all_legs_hold(launch: LabLauncher) -> None:
         assert rank["packets"]["sent"] >= rank["packets"]["answers"] > 0
 
 
-def test_a_library_without_a_mend(
+def test_a_library_without_a_fix(
     launch: LabLauncher, half_batches: Path, torch: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """apollo's plugin was built with a client library that lacks one, of which clang++ warns."""
@@ -110,7 +110,7 @@ def test_a_library_without_a_mend(
     )
     report = examine(launch, env={"PYTHONPATH": str(other.package.parent)})
     assert (report["leg"], report["hosts"]) == ("software", ["apollo"])
-    own, rank_0 = words(report, 1).removeprefix("mends is ").split(", rank 0 has ")
+    own, rank_0 = words(report, 1).removeprefix("fixes is ").split(", rank 0 has ")
     assert {*rank_0.split(",")} - {*own.split(",")} == {"half-batch"}
 
 

@@ -103,13 +103,13 @@ def test_jobs_of_more_than_half_a_batch(
     assert right == [name == "home"] * 2
 
 
-def test_without_the_mends_sums_are_wrong(unmended: Path, switch: str, tmp_path: Path) -> None:
+def test_without_the_fixes_sums_are_wrong(unfixed: Path, switch: str, tmp_path: Path) -> None:
     """Else the jobs above would prove nothing."""
-    program = compiled(REPOSITORY / "tests" / "cpp" / "real_jobs.cpp", unmended, tmp_path / "jobs")
+    program = compiled(REPOSITORY / "tests" / "cpp" / "real_jobs.cpp", unfixed, tmp_path / "jobs")
     for seed in SEEDS:
         command = [program, "switchml.cfg", str(seed), "50", "10"]
         place = tmp_path / str(seed)
         ended, _ = programs(switch, command, 2, place, settings=Settings(), faults=FAULTS)
         if any(b" is wrong\n" in rank.out for rank in ended):
             return
-    pytest.fail("no wrong sum without the mends")
+    pytest.fail("no wrong sum without the fixes")

@@ -162,14 +162,14 @@ def test_what_a_client_library_cannot_be_made_without(tmp_path: Path) -> None:
     (home / homes.ARCHIVE).write_bytes(b"archive")
     toolchain = {"compiler": "c++", "programs": {"c++": "c++ 1"}}
     request: dict[str, Any] = {
-        "flags": [], "mends": ["no-such"], "homes": {}, "cxx11_abi": None, "variables": {},
+        "flags": [], "fixes": ["no-such"], "homes": {}, "cxx11_abi": None, "variables": {},
     }  # fmt: skip
     words = ("rebuild", home, "-o", tmp_path / "out", "--cache", tmp_path / "cache")
     record = rebuild_record("client", request, {"toolchain": toolchain}, home / homes.ARCHIVE)
     (home / origin.NAME).write_text(json.dumps(record))
     said = tool(*words, code=6)
-    assert "[ ] mends\n      this switchml-patch has no no-such; install the recorded one\n" in said
-    request["mends"] = []
+    assert "[ ] fixes\n      this switchml-patch has no no-such; install the recorded one\n" in said
+    request["fixes"] = []
     record = rebuild_record("client", request, {"toolchain": toolchain}, home / homes.ARCHIVE)
     (home / origin.NAME).write_text(json.dumps(record))
     done = command.run(*words, env={**os.environ, "GIT_ALLOW_PROTOCOL": "file"})

@@ -29,7 +29,7 @@ def client(*linked: str) -> Provenance:
     return Provenance(
         origin.CLIENT,
         (Artifact(origin.ARCHIVE, 3, "5" * 64),),
-        {"mends": ["honest", "waits"]},
+        {"fixes": ["honest", "waits"]},
         {"linked": list(linked), "toolchain": TOOLCHAIN},
         (commit,),
     )

@@ -12,15 +12,15 @@ from pathlib import Path
 from patchgen.core.library import archive, homes
 from patchgen.core.torch import Torch, probe_torch
 from patchgen.errors import FileError, OptionsError, ToolError, file_errors
-from patchgen.extras.client import mends
+from patchgen.extras.client import fixes
 from patchgen.extras.install import plugin
 from patchgen.extras.install.plugin import sdist
 from patchgen.extras.lab import simulator
 from patchgen.options import VARIABLES, Options, resolve
 from patchgen.system import files, paths
 
-UNMENDED = "SWITCHML_ALLOW_UNMENDED"
-"""Variable that accepts a library without a needed mend, here as in a rank."""
+UNFIXED = "SWITCHML_ALLOW_UNFIXED"
+"""Variable that accepts a library without a needed fix, here as in a rank."""
 
 _CMAKE = "cmake>=3.16"
 _HIDING = ("PYTHONPATH", "PYTHONNOUSERSITE")  # pip uses them to hide packages from a build
@@ -73,7 +73,7 @@ def check(options: Options, environ: Mapping[str, str]) -> None:
     """Check the client library before anything is compiled.
 
     Raises:
-        OptionsError: the library is missing, or lacks a mend that its backend needs.
+        OptionsError: the library is missing, or lacks a fix that its backend needs.
     """
     missing = homes.find_missing(options)
     if missing:
@@ -85,13 +85,13 @@ def check(options: Options, environ: Mapping[str, str]) -> None:
             found = archive.read(options.switchml_home)
     except (archive.ArchiveError, FileError) as error:
         raise OptionsError(f"{error}; name another SWITCHML_HOME") from error
-    there = found.mark.mends if found.mark else ()
-    absent = [] if found.simulator else mends.list_lacking(found.backends, there)
-    if absent and environ.get(UNMENDED) != "1":
+    there = found.mark.fixes if found.mark else ()
+    absent = [] if found.simulator else fixes.list_lacking(found.backends, there)
+    if absent and environ.get(UNFIXED) != "1":
         raise OptionsError(
-            f"{paths.printable(options.switchml_home)}: the client library lacks the mends "
+            f"{paths.printable(options.switchml_home)}: the client library lacks the fixes "
             f"{', '.join(absent)}, and without them sums may be wrong;\n"
-            f"build one with: switchml-patch client build ({UNMENDED}=1 takes this one)"
+            f"build one with: switchml-patch client build ({UNFIXED}=1 takes this one)"
         )
 
 

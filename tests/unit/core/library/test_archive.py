@@ -21,7 +21,7 @@ MARKS = {
     "timeouts": b"general.timeout_threshold\0",
     "mark": (
         b"switchml-patch-client: commit=b5c74a04fa66faa82acab154a4e21c8f76d913f2 "
-        b"flags=DPDK,MLX5,DUMMY,TIMEOUTS mends=duplicates,resent-id\0"
+        b"flags=DPDK,MLX5,DUMMY,TIMEOUTS fixes=duplicates,resent-id\0"
     ),
     "abi": b"_ZN8switchml6Config12LoadFromFileENSt7__cxx1112basic_stringIcEE\0",
     "release": b"Version info: \nCXXFLAGS=-std=c++17 -DNDEBUG -O3 GIT_REMOTE= GIT_HASH=\0",
@@ -64,7 +64,7 @@ def built(*marks: str) -> bytes:
                     ("duplicates", "resent-id"),
                 ),
             ),
-            "built with DPDK, DUMMY from b5c74a0 with 2 mends",
+            "built with DPDK, DUMMY from b5c74a0 with 2 fixes",
         ),
         (
             ["RDMA"],

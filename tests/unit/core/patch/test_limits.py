@@ -27,8 +27,8 @@ LIMITS = Limits("PyTorch 1.7.1", {"gcc": ">=7,<11", "cuda": "==10.1.*", "numpy":
     ],
 )
 def test_limits(name: str, version: str, limit: str | None, *, fits: bool) -> None:
-    expected = f"{name} {version}: PyTorch 1.7.1 builds with {LIMITS.text(limit or name)}; mend it"
-    assert LIMITS.problems(name, version, "mend it", limit) == (() if fits else (expected,))
+    expected = f"{name} {version}: PyTorch 1.7.1 builds with {LIMITS.text(limit or name)}; fix it"
+    assert LIMITS.problems(name, version, "fix it", limit) == (() if fits else (expected,))
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def test_a_value_of_the_provenance_that_cannot_be_used_is_named(
 )  # fmt: skip
 def test_flags_and_homes_are_those_that_there_are(name: str, value: object) -> None:
     original = Original(
-        "", "record.json", made("client", mends=[], cxx11_abi=None, **{name: value})
+        "", "record.json", made("client", fixes=[], cxx11_abi=None, **{name: value})
     )
     with pytest.raises(OptionsError, match=rf"has no usable request\..*{name}.*; give the file as"):
         original.options()
@@ -164,7 +164,7 @@ def complete() -> dict[str, Provenance]:
     )
     given: dict[str, dict[str, object]] = {
         "simulator": {"debug": True},
-        "client": {"mends": ["stop"], "cxx11_abi": None},
+        "client": {"fixes": ["stop"], "cxx11_abi": None},
         "plugin": {"bundle": False},
         "graft": {"pin": pin},
     }

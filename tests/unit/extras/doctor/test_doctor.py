@@ -30,7 +30,7 @@ DOCS = Path(__file__).parents[4] / "docs"
 DPDK = {"general.backend": "dpdk", "backend.dpdk.extra_eal_options": "--no-huge"}
 SOFTWARE = {
     "torch": "2.9.0", "switchml": "torch_switchml", "simulator": "False", "flags": "DPDK",
-    "protocol": "1", "mends": "heap", "problem": "", "autoload": "1",
+    "protocol": "1", "fixes": "heap", "problem": "", "autoload": "1",
 }  # fmt: skip
 
 
@@ -434,7 +434,7 @@ def test_a_proxy_before_the_controller(environ: dict[str, str], name: str) -> No
     assert config.find_proxy({"general.controller_ip": "10.0.0.7"}, environ) == name
     refused = {"step": "start", "objection": "the SwitchML context did not start"}
     found = failed(rank(0), {**rank(1, report=refused), "proxy": name})
-    more = f"; asks the proxy of {name}: unset it, or use a mended library" if name else ""
+    more = f"; asks the proxy of {name}: unset it, or use a fixed library" if name else ""
     assert found == ("session", ["h1"], refused["objection"] + more)
 
 

@@ -7,7 +7,7 @@ from .finding import BAD, DOUBTFUL, GOOD, UNKNOWN, Finding
 STEPS = ("offer", "controller", "stop", "start", "probe", "sums", "connect", "")
 """Steps of the agreement, in order; empty when the agreement is complete."""
 _DELEGATE = "switchml: "  # prefix of the delegate's lines
-_DECISIVE = ("switchml", "torch", "simulator", "flags", "protocol", "mends")
+_DECISIVE = ("switchml", "torch", "simulator", "flags", "protocol", "fixes")
 
 
 class Leg(NamedTuple):
@@ -136,7 +136,7 @@ def look_at_session(rank: Any, ranks: "list[Any]") -> Finding:
     if at_fault and rank not in at_fault:
         return Finding(UNKNOWN, "waited for the others")
     proxy = rank.get("proxy")
-    words += f"; asks the proxy of {proxy}: unset it, or use a mended library" if proxy else ""
+    words += f"; asks the proxy of {proxy}: unset it, or use a fixed library" if proxy else ""
     return Finding(BAD, words)
 
 
@@ -230,7 +230,7 @@ LEGS = (
     Leg("answers", look_at_answers,
         "check the switch's port of this host: is it up, with the MAC of the card, and is the MTU "
         "of all between as large"),
-    Leg("sums", look_at_sums, "end other jobs that use the switch, and use a mended library"),
+    Leg("sums", look_at_sums, "end other jobs that use the switch, and use a fixed library"),
 )  # fmt: skip
 
 

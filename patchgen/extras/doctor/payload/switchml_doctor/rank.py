@@ -153,7 +153,7 @@ class _Doctor:
         self._simulated = software["simulator"] == "True"
         ranks = int(environ.get("LOCAL_WORLD_SIZE") or 1)
         values = read_values(environ)
-        direct = self._simulated or "connection" in software["mends"].split(",")
+        direct = self._simulated or "connection" in software["fixes"].split(",")
         self._own = {
             "host": _host(environ),
             "rank": int(environ["RANK"]),

@@ -44,7 +44,7 @@ def describe(library: Library) -> "dict[str, str]":
         "simulator": str(report.get("simulator", "")),
         "flags": str(report.get("flags", "")),
         "protocol": str(report.get("protocol", "")),
-        "mends": mark.get("mends", ""),
+        "fixes": mark.get("fixes", ""),
         "problem": library.problem,
         "autoload": os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1"),
     }

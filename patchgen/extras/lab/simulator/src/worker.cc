@@ -28,7 +28,7 @@ milliseconds Patience(milliseconds limit) {
   return limit + std::clamp(limit / 10, milliseconds(100), milliseconds(1000));
 }
 
-// As in the mended library.
+// As in the fixed library.
 milliseconds StartLimit(milliseconds limit) {
   const milliseconds set(start_limit);
   return set.count() > 0 ? std::min(set, limit) : limit;

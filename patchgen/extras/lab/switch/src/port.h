@@ -45,7 +45,7 @@ class Port {
   // Whether something waits to be sent that nothing will wake the poller for.
   virtual bool Pending() const = 0;
 
-  // Called now and then: mends what can be.
+  // Called now and then: fixes what can be.
   virtual void Tend() = 0;
 
   const PortCounters& counters() const { return counters_; }

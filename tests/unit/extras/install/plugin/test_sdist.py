@@ -13,7 +13,7 @@ from packaging.specifiers import SpecifierSet
 
 import patchgen
 from patchgen.errors import OptionsError
-from patchgen.extras.client import mends
+from patchgen.extras.client import fixes
 from patchgen.extras.install.plugin import backend, project, sdist
 from patchgen.extras.lab import simulator
 from patchgen.options import Options, resolve
@@ -99,22 +99,22 @@ def library(home: Path, *, marks: bytes = b"") -> Path:
 
 def mark(*ids: str) -> bytes:
     listed = ",".join(ids) or "-"
-    return f"switchml-patch-client: commit={'0' * 40} flags=DPDK mends={listed}\0".encode()
+    return f"switchml-patch-client: commit={'0' * 40} flags=DPDK fixes={listed}\0".encode()
 
 
 @pytest.mark.parametrize("marks", [b"", mark(), mark("duplicates", "half-batch")])
-def test_a_library_without_a_needed_mend_is_refused(tmp_path: Path, marks: bytes) -> None:
+def test_a_library_without_a_needed_fix_is_refused(tmp_path: Path, marks: bytes) -> None:
     given = options(tmp_path, library(tmp_path / "home", marks=marks), dpdk=True)
     with pytest.raises(OptionsError) as caught:
         backend.check(given, {})
-    assert "lacks the mends" in str(caught.value)
+    assert "lacks the fixes" in str(caught.value)
     assert "resent-id" in str(caught.value)
     assert str(caught.value).count("\n") == 1
-    backend.check(given, {backend.UNMENDED: "1"})
+    backend.check(given, {backend.UNFIXED: "1"})
 
 
-def test_a_library_with_the_needed_mends_is_taken(tmp_path: Path) -> None:
-    home = library(tmp_path / "home", marks=mark(*mends.NEEDED["DPDK"]))
+def test_a_library_with_the_needed_fixes_is_taken(tmp_path: Path) -> None:
+    home = library(tmp_path / "home", marks=mark(*fixes.NEEDED["DPDK"]))
     backend.check(options(tmp_path, home, dpdk=True), {})
 
 
@@ -127,12 +127,12 @@ def test_a_home_without_a_library_is_refused(tmp_path: Path) -> None:
         backend.check(options(tmp_path, home), {})
 
 
-def test_the_needed_mends_are_those_of_a_rank() -> None:
+def test_the_needed_fixes_are_those_of_a_rank() -> None:
     header = (Path(DIRECTORY) / "patch" / "SwitchMLConfig.hpp").read_text(encoding="utf-8")
     found = re.search(
         r'"rdma"\s*\?\s*std::vector<const char\*>\{(.*?)\}\s*:(.*?)\};', header, re.DOTALL
     )
     assert found
     rdma, dpdk = (tuple(re.findall(r'"([a-z-]+)"', part)) for part in found.groups())
-    assert {"RDMA": rdma, "DPDK": dpdk} == mends.NEEDED
-    assert {*rdma, *dpdk} <= {mend.id for mend in mends.read_shipped()}
+    assert {"RDMA": rdma, "DPDK": dpdk} == fixes.NEEDED
+    assert {*rdma, *dpdk} <= {fix.id for fix in fixes.read_shipped()}

@@ -1,4 +1,4 @@
-// Counters of one process, with the interface of the real library's that has the mend `counts`.
+// Counters of one process, with the interface of the real library's that has the fix `counts`.
 #ifndef SWITCHML_STATISTICS_H_
 #define SWITCHML_STATISTICS_H_
 

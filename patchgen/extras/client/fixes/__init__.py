@@ -1,8 +1,8 @@
-"""Mends: small edits of SwitchML's source, each of which fixes one fault.
+"""Fixes: small edits of SwitchML's source, each of which fixes one fault.
 
-Mends of the client library are in this folder, those of the switch's controller in `controller`.
+Fixes of the client library are in this folder, those of the switch's controller in `controller`.
 
-A file `ID.mend` begins with a title, and then has files. `file PATH` and `blob ID` name a file of
+A file `ID.fix` begins with a title, and then has files. `file PATH` and `blob ID` name a file of
 the pinned commit. `at LINE:COLUMN` is a position in the file, and `at LINE:COLUMN to LINE:COLUMN` a
 range that is deleted. Lines count from 1 and columns from 0; the end is not part of the range. The
 following lines, each after `> `, are inserted there. `new PATH` is a file that the commit does not
@@ -21,7 +21,7 @@ from patchgen.errors import OptionsError, PatchgenError, TreeError
 from patchgen.system.objects import blob_id
 
 COMMIT = "b5c74a04fa66faa82acab154a4e21c8f76d913f2"
-"""Commit of p4lang/p4app-switchML that all mends are for."""
+"""Commit of p4lang/p4app-switchML that all fixes are for."""
 
 NEEDED = {
     "DPDK": (
@@ -34,11 +34,11 @@ NEEDED = {
     ),
     "RDMA": ("late-answers",),
 }
-"""Mends without which a backend sums wrongly; no group delegates to a library without them."""
+"""Fixes without which a backend sums wrongly; no group delegates to a library without them."""
 
-LIBRARY, CONTROLLER = "", "controller"  # parts of SwitchML, by the folder of their mends
+LIBRARY, CONTROLLER = "", "controller"  # parts of SwitchML, by the folder of their fixes
 
-_SUFFIX = ".mend"
+_SUFFIX = ".fix"
 _IMAGES = "images.json"
 _PLACE = re.compile(r"at (\d+):(\d+)(?: to (\d+):(\d+))?")
 
@@ -53,27 +53,27 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class FileMend:
-    """Edits of a mend in one file."""
+class FileFix:
+    """Edits of a fix in one file."""
 
     path: str
     blob: str | None
-    """Blob id of the file that the edits are for; None if the mend adds the file."""
+    """Blob id of the file that the edits are for; None if the fix adds the file."""
     edits: tuple[Edit, ...]
 
 
 @dataclass(frozen=True)
-class Mend:
+class Fix:
     """Edits that fix one fault."""
 
     id: str
     title: str
-    """What the library does right with the mend."""
-    files: tuple[FileMend, ...]
+    """What the library does right with the fix."""
+    files: tuple[FileFix, ...]
 
 
-def parse(identity: str, text: str) -> Mend:
-    """Parse the text of a mend's file.
+def parse(identity: str, text: str) -> Fix:
+    """Parse the text of a fix's file.
 
     Raises:
         ValueError: a line is not allowed; the message has its number.
@@ -97,15 +97,15 @@ def parse(identity: str, text: str) -> Mend:
             files[-1][2].append((Edit((first, column), end, ""), []))
         elif line:
             raise ValueError(f"{identity}{_SUFFIX}: line {number}: {line}")
-    mended = [
-        FileMend(path, blob, tuple(replace(edit, text="\n".join(more)) for edit, more in edits))
+    fixed = [
+        FileFix(path, blob, tuple(replace(edit, text="\n".join(more)) for edit, more in edits))
         for path, blob, edits in files
     ]
-    return Mend(identity, title, tuple(mended))
+    return Fix(identity, title, tuple(fixed))
 
 
-def read_shipped(part: str = LIBRARY) -> tuple[Mend, ...]:
-    """Return the mends of a part of SwitchML, in the order of their ids."""
+def read_shipped(part: str = LIBRARY) -> tuple[Fix, ...]:
+    """Return the fixes of a part of SwitchML, in the order of their ids."""
     directory = resources.files(__name__).joinpath(part)
     names = sorted(entry.name for entry in directory.iterdir() if entry.name.endswith(_SUFFIX))
     return tuple(
@@ -115,71 +115,71 @@ def read_shipped(part: str = LIBRARY) -> tuple[Mend, ...]:
 
 
 def read_images(part: str = LIBRARY) -> dict[str, str]:
-    """Return the blob ids of the changed files with all mends applied, by path."""
+    """Return the blob ids of the changed files with all fixes applied, by path."""
     text = resources.files(__name__).joinpath(part).joinpath(_IMAGES).read_text(encoding="utf-8")
     found: dict[str, str] = json.loads(text)
     return found
 
 
-def choose(without: Iterable[str], known: Sequence[Mend]) -> tuple[Mend, ...]:
-    """Return the known mends without those that are left out.
+def choose(without: Iterable[str], known: Sequence[Fix]) -> tuple[Fix, ...]:
+    """Return the known fixes without those that are left out.
 
     Raises:
-        OptionsError: a mend to leave out is unknown.
+        OptionsError: a fix to leave out is unknown.
     """
     left_out = {*without}
-    unknown = sorted(left_out - {mend.id for mend in known})
+    unknown = sorted(left_out - {fix.id for fix in known})
     if unknown:
-        names = ", ".join(mend.id for mend in known)
-        raise OptionsError(f"--without {unknown[0]}: no such mend; there are {names}")
-    return tuple(mend for mend in known if mend.id not in left_out)
+        names = ", ".join(fix.id for fix in known)
+        raise OptionsError(f"--without {unknown[0]}: no such fix; there are {names}")
+    return tuple(fix for fix in known if fix.id not in left_out)
 
 
 def list_lacking(backends: Iterable[str], there: Collection[str]) -> list[str]:
-    """Return the mends that these backends need and that are missing in `there`."""
-    return [mend for one in backends for mend in NEEDED.get(one, ()) if mend not in there]
+    """Return the fixes that these backends need and that are missing in `there`."""
+    return [fix for one in backends for fix in NEEDED.get(one, ()) if fix not in there]
 
 
-def list_files(mends: Iterable[Mend]) -> dict[str, str | None]:
-    """Return the blob ids of the files that mends change, by path; None for files that they add.
+def list_files(fixes: Iterable[Fix]) -> dict[str, str | None]:
+    """Return the blob ids of the files that fixes change, by path; None for files that they add.
 
     Raises:
-        PatchgenError: two mends are for different versions of a file.
+        PatchgenError: two fixes are for different versions of a file.
     """
     found: dict[str, str | None] = {}
-    for mend in mends:
-        for one in mend.files:
+    for fix in fixes:
+        for one in fix.files:
             if one.path in found and (one.blob is None or found[one.path] != one.blob):
-                raise PatchgenError(f"mend {mend.id}: {one.path} is another file in another mend")
+                raise PatchgenError(f"fix {fix.id}: {one.path} is another file in another fix")
             found[one.path] = one.blob
     return found
 
 
-def find_other(mend: Mend, sources: Mapping[str, bytes]) -> str | None:
-    """Return a file of the sources that the mend is not for; None if the mend fits."""
-    for one in mend.files:
+def find_other(fix: Fix, sources: Mapping[str, bytes]) -> str | None:
+    """Return a file of the sources that the fix is not for; None if the fix fits."""
+    for one in fix.files:
         content = sources.get(one.path)
         if one.blob != (None if content is None else blob_id(content)):
             return one.path
     return None
 
 
-def apply(mends: Sequence[Mend], sources: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Apply mends, and return the files that they change or add, by path.
+def apply(fixes: Sequence[Fix], sources: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Apply fixes, and return the files that they change or add, by path.
 
-    The result does not depend on the order of the mends.
+    The result does not depend on the order of the fixes.
 
     Raises:
         TreeError: a file is not that of the commit.
-        PatchgenError: two mends change the same place.
+        PatchgenError: two fixes change the same place.
     """
-    mends = sorted(mends, key=lambda mend: mend.id)
+    fixes = sorted(fixes, key=lambda fix: fix.id)
     found = {}
-    for path, blob in list_files(mends).items():
+    for path, blob in list_files(fixes).items():
         content = sources.get(path, b"")
         if blob is not None and blob_id(content) != blob:
             raise TreeError(f"{path}: not the file of commit {COMMIT[:12]}")
-        mine = [one for mend in mends for one in mend.files if one.path == path]
+        mine = [one for fix in fixes for one in fix.files if one.path == path]
         edits = [edit for one in mine for edit in one.edits]
         found[path] = _apply_edits(path, content.decode("utf-8"), edits).encode()
     return found
@@ -198,22 +198,22 @@ def _apply_edits(path: str, text: str, edits: Iterable[Edit]) -> str:
     for edit in sorted(edits, key=lambda one: (one.start, one.end)):
         start = offset(edit.start)
         if start < at:
-            raise PatchgenError(f"{path}: two mends change line {edit.start[0]}")
+            raise PatchgenError(f"{path}: two fixes change line {edit.start[0]}")
         parts += [text[at:start], edit.text]
         at = offset(edit.end)
     return "".join([*parts, text[at:]])
 
 
-def verify(mends: Sequence[Mend], result: Mapping[str, bytes], part: str = LIBRARY) -> None:
-    """Compare the result of all mends of a part with the known blob ids.
+def verify(fixes: Sequence[Fix], result: Mapping[str, bytes], part: str = LIBRARY) -> None:
+    """Compare the result of all fixes of a part with the known blob ids.
 
-    Does nothing if some mends are left out, because such results have no known ids.
+    Does nothing if some fixes are left out, because such results have no known ids.
 
     Raises:
         PatchgenError: a file differs.
     """
-    if {mend.id for mend in mends} != {mend.id for mend in read_shipped(part)}:
+    if {fix.id for fix in fixes} != {fix.id for fix in read_shipped(part)}:
         return
     for path, wanted in read_images(part).items():
         if path not in result or blob_id(result[path]) != wanted:
-            raise PatchgenError(f"{path}: the mends do not give the image that is known")
+            raise PatchgenError(f"{path}: the fixes do not give the image that is known")

@@ -1,4 +1,4 @@
-"""Each mend in the real client library: its fault does not show, and does without it."""
+"""Each fix in the real client library: its fault does not show, and does without it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support import real_client
 
-from patchgen.extras.client import checkout, mends
+from patchgen.extras.client import checkout, fixes
 
 STARTS = (
     "start-controller", "start-hangs", "start-cores", "start-option", "start-port",
@@ -42,7 +42,7 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
     "counts": (("counts",),),
     "start-waits": tuple((name,) for name in STARTS),
 }
-"""Of each mend. Those that change headers, and so take longest, come last."""
+"""Of each fix. Those that change headers, and so take longest, come last."""
 RDMA_CASES: dict[str, tuple[str, ...]] = {
     "completions": ("error", "no-number", "full"),
     "back-off": ("back-off",),
@@ -77,9 +77,9 @@ def with_rdma(tmp_path_factory: pytest.TempPathFactory) -> real_client.Workshop:
 
 
 @pytest.fixture(scope="session")
-def mended(workshop: real_client.Workshop) -> Callable[[], Path]:
-    """The program with all mends, built before any other."""
-    program = workshop.root.parent / "mended-faults"
+def fixed(workshop: real_client.Workshop) -> Callable[[], Path]:
+    """The program with all fixes, built before any other."""
+    program = workshop.root.parent / "fixed-faults"
 
     def built() -> Path:
         if not program.exists():
@@ -89,47 +89,47 @@ def mended(workshop: real_client.Workshop) -> Callable[[], Path]:
     return built
 
 
-@pytest.mark.parametrize("mend", CASES)
-def test_the_fault_does_not_show(mended: Callable[[], Path], mend: str) -> None:
-    for case in CASES[mend]:
-        done = real_client.provoke(mended(), *case)
+@pytest.mark.parametrize("fix", CASES)
+def test_the_fault_does_not_show(fixed: Callable[[], Path], fix: str) -> None:
+    for case in CASES[fix]:
+        done = real_client.provoke(fixed(), *case)
         assert done.returncode == 0, (case, done.stderr[-2000:])
 
 
-@pytest.mark.parametrize("mend", CASES)
-def test_the_fault_shows_without_the_mend(
-    mended: Callable[[], Path], workshop: real_client.Workshop, mend: str
+@pytest.mark.parametrize("fix", CASES)
+def test_the_fault_shows_without_the_fix(
+    fixed: Callable[[], Path], workshop: real_client.Workshop, fix: str
 ) -> None:
-    mended()
-    program = workshop.faults(workshop.home(mend))
+    fixed()
+    program = workshop.faults(workshop.home(fix))
     held = []
-    for case in CASES[mend]:
+    for case in CASES[fix]:
         done = real_client.provoke(program, *case)
-        if mend == "start-waits" and done.returncode == 0:
+        if fix == "start-waits" and done.returncode == 0:
             held.append(case)
-        elif mend != "start-waits" and done.returncode != 0:
+        elif fix != "start-waits" and done.returncode != 0:
             return
     # What a start does not reach must fail for each reason, and all else for one at least.
-    assert mend == "start-waits"
+    assert fix == "start-waits"
     assert held == []
 
 
 def test_a_simulated_card(with_rdma: real_client.Workshop) -> None:
-    """No fault shows with all mends, and each without its own."""
+    """No fault shows with all fixes, and each without its own."""
     program = with_rdma.faults(with_rdma.home(flags=["RDMA"]), "RDMA")
     for case in ("sums", *(case for cases in RDMA_CASES.values() for case in cases)):
         done = real_client.provoke(program, case)
         assert done.returncode == 0, (case, done.stderr[-2000:])
-    for mend, cases in RDMA_CASES.items():
-        program = with_rdma.faults(with_rdma.home(mend, flags=["RDMA"]), "RDMA")
+    for fix, cases in RDMA_CASES.items():
+        program = with_rdma.faults(with_rdma.home(fix, flags=["RDMA"]), "RDMA")
         for case in cases:
-            assert real_client.provoke(program, case).returncode != 0, (mend, case)
+            assert real_client.provoke(program, case).returncode != 0, (fix, case)
 
 
 @pytest.mark.parametrize("way", ROUNDINGS)
 def test_how_values_are_rounded(tmp_path: Path, way: str) -> None:
     sources = real_client.sources(tmp_path / "cache")
-    program = real_client.quantizer(tmp_path / "mended", sources, flags=ROUNDINGS[way])
+    program = real_client.quantizer(tmp_path / "fixed", sources, flags=ROUNDINGS[way])
     done = subprocess.run([program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     faulty = real_client.quantizer(tmp_path / "faulty", sources, "rounding", flags=ROUNDINGS[way])
@@ -138,19 +138,19 @@ def test_how_values_are_rounded(tmp_path: Path, way: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mend", "word"), [("glog", "IsGoogleLoggingInitialized"), ("dpdk-names", "split_hdr_size")]
+    ("fix", "word"), [("glog", "IsGoogleLoggingInitialized"), ("dpdk-names", "split_hdr_size")]
 )
-def test_it_cannot_be_built_without_the_mend(
-    workshop: real_client.Workshop, mend: str, word: str
+def test_it_cannot_be_built_without_the_fix(
+    workshop: real_client.Workshop, fix: str, word: str
 ) -> None:
     """With glog before 0.6 or DPDK before 21.11 it can, and this test says so."""
     with pytest.raises(subprocess.CalledProcessError) as raised:
-        workshop.faults(workshop.home(mend))
+        workshop.faults(workshop.home(fix))
     assert word in raised.value.stdout + raised.value.stderr
 
 
 @pytest.fixture(
-    scope="session", params=[mends.LIBRARY, mends.CONTROLLER], ids=["client", "controller"]
+    scope="session", params=[fixes.LIBRARY, fixes.CONTROLLER], ids=["client", "controller"]
 )
 def part(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -162,7 +162,7 @@ def sources(part: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, by
     return real_client.sources(tmp_path_factory.mktemp("cache"), part)
 
 
-def test_none_of_its_text_is_in_the_mends(part: str, sources: dict[str, bytes]) -> None:
+def test_none_of_its_text_is_in_the_fixes(part: str, sources: dict[str, bytes]) -> None:
     """Lines of calls and includes may be equal; sentences and longer statements may not."""
     theirs = {
         line.strip()
@@ -172,8 +172,8 @@ def test_none_of_its_text_is_in_the_mends(part: str, sources: dict[str, bytes]) 
     }
     ours = [
         line.strip()
-        for mend in mends.read_shipped(part)
-        for one in mend.files
+        for fix in fixes.read_shipped(part)
+        for one in fix.files
         for edit in one.edits
         for line in edit.text.splitlines()
     ]
@@ -187,15 +187,15 @@ def test_the_patch_applies_to_a_checkout(
 ) -> None:
     from patchgen.core.patch import diff
 
-    everything = mends.read_shipped(part)
-    after = mends.apply(everything, sources)
-    mends.verify(everything, after, part)
+    everything = fixes.read_shipped(part)
+    after = fixes.apply(everything, sources)
+    fixes.verify(everything, after, part)
     for path, content in sources.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(content)
     text = b"".join(diff.between(p, sources.get(p), after[p]) for p in sorted(after))
-    (tmp_path / "mends.patch").write_bytes(text)
+    (tmp_path / "fixes.patch").write_bytes(text)
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
-    subprocess.run(["git", "apply", "mends.patch"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "apply", "fixes.patch"], cwd=tmp_path, check=True)
     for path, content in after.items():
         assert (tmp_path / path).read_bytes() == content
