@@ -14,7 +14,7 @@ from patchgen.cli.console import Command, end, print_json, progress, say_all
 from patchgen.cli.lab_options import CONFIG, lab_options
 from patchgen.cli.params import json_option, simulating_options
 from patchgen.errors import CheckError
-from patchgen.extras.train.ways import AUTO, STOCK, WAYS
+from patchgen.extras.train.variants import AUTO, STOCK, VARIANTS
 from patchgen.system import files, interpreter
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class _Request:
     workers: int
     torch: str
-    way: str
+    variant: str
     config: str | None
     lab: LabRequest
     timeout: float
@@ -46,8 +46,8 @@ class _Request:
     help="Interpreter whose torch is checked.",
 )  # fmt: skip
 @click.option(
-    "--way",
-    type=click.Choice([way for way in WAYS if way != STOCK]),
+    "--variant",
+    type=click.Choice([variant for variant in VARIANTS if variant != STOCK]),
     default=AUTO,
     help="Variant of SwitchML in the ranks. [default: auto: the installed one, else the plugin]",
 )
@@ -94,7 +94,7 @@ def doctor(request: _Request) -> None:
         cwd=os.getcwd(),
         environ=dict(os.environ),
         workers=request.workers,
-        way=request.way,
+        variant=request.variant,
         options=request.variables.read_library(),
         configs=lab.find_configs([request.config] if request.config else []),
         lab=lab.wanted,

@@ -15,7 +15,7 @@ from patchgen.cli.console import Command, end, print_json, progress, say_all, wr
 from patchgen.cli.lab_options import CONFIG, lab_options
 from patchgen.cli.params import json_option, simulating_options
 from patchgen.errors import OptionsError, file_errors
-from patchgen.extras.train.ways import AUTO, WAYS
+from patchgen.extras.train.variants import AUTO, VARIANTS
 from patchgen.system import files
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class _Run:
     once: bool
     max_restarts: int
     torch: str | None
-    way: str
+    variant: str
     graft: str | None
     configs: tuple[str, ...]
     require: bool
@@ -65,8 +65,8 @@ class _Run:
     help="Interpreter whose torch the ranks use, if COMMAND names none. [default: python3]",
 )
 @click.option(
-    "--way",
-    type=click.Choice(WAYS),
+    "--variant",
+    type=click.Choice(VARIANTS),
     default=AUTO,
     help="Variant of SwitchML in the ranks. [default: auto: the installed one, else the plugin]",
 )
@@ -122,7 +122,7 @@ def run(asked: _Run) -> None:
         environ=dict(os.environ),
         workers=workers,
         restarts=asked.max_restarts,
-        way=asked.way,
+        variant=asked.variant,
         options=asked.variables.read_library(),
         graft=os.path.abspath(asked.graft) if asked.graft else None,
         configs=configs,

@@ -112,26 +112,26 @@ class Installed:
     def reports(self) -> dict[str, Report]:
         """Reports by variant, the preferred variant first."""
         parts = self._support.items()
-        return {way: part.report for way, part in parts if part.report}
+        return {variant: part.report for variant, part in parts if part.report}
 
     @property
     def _support(self) -> dict[str, Support]:
         return {TORCH: self.patched, GRAFT: self.graft, PLUGIN: self.plugin}
 
-    def problem_of(self, way: str) -> str:
+    def problem_of(self, variant: str) -> str:
         """Return why a variant has no report; empty if it is absent."""
-        return self.problem or self._support[way].problem or self.graft.problem
+        return self.problem or self._support[variant].problem or self.graft.problem
 
-    def require_report(self, way: str, title: str) -> Report:
+    def require_report(self, variant: str, title: str) -> Report:
         """Return the report of a variant; `title` names it in messages.
 
         Raises:
             ToolError: there is no report.
         """
-        report = self.reports.get(way)
+        report = self.reports.get(variant)
         if report is not None:
             return report
-        problem = self.problem_of(way)
+        problem = self.problem_of(variant)
         if problem:
             raise ToolError(f"{title}: cannot be loaded: {problem}")
         raise ToolError(f"{title}: is not loaded by {self.interpreter.name}")

@@ -94,16 +94,16 @@ def _verify(verified: Subject, expected: Expected | None, configs: Sequence[str]
     _LOGGER.info("importing torch in %s", verified.interpreter)
     imported = importing.check(verified, expected)
     checks = [*imported.checks]
-    for way, simulated in imported.ways.items():
+    for variant, simulated in imported.variants.items():
         found = summing.check(
             verified,
-            way,
+            variant,
             configs,
             simulated=simulated,
             cause=imported.cause,
             may_crash=expected is not None and expected.may_crash,
         )
-        label = f"{way}: " if len(imported.ways) > 1 else ""
+        label = f"{variant}: " if len(imported.variants) > 1 else ""
         checks += [dataclasses.replace(check, name=label + check.name) for check in found]
     return checks
 

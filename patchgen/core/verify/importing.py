@@ -37,7 +37,7 @@ class Imported:
     """Checks of an import, and what to verify with ranks."""
 
     checks: list[Check]
-    ways: Mapping[str, bool] = field(default_factory=dict)
+    variants: Mapping[str, bool] = field(default_factory=dict)
     """Variants of SwitchML; True where the client library is the simulator."""
     cause: str = ""
     """Known cause of failures at the exit of a rank that has trained."""
@@ -78,8 +78,8 @@ def check(subject: Subject, expected: Expected | None) -> Imported:
     else:
         plugin = [*_check_plugin(installed)]
     checks += [*plugin, *_check_patch(subject, installed, torch, expected, alone=not plugin)]
-    ways = {way: report["simulator"] for way, report in reports.items()}
-    return Imported(checks, ways, exits.cause(torch))
+    variants = {variant: report["simulator"] for variant, report in reports.items()}
+    return Imported(checks, variants, exits.cause(torch))
 
 
 def _check_plugin(installed: Installed) -> Iterator[Check]:

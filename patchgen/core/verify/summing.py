@@ -35,7 +35,7 @@ _DUMMY = (
 
 def check(  # noqa: PLR0913  # all are independent
     subject: Subject,
-    way: str,
+    variant: str,
     configs: Sequence[str],
     *,
     simulated: bool,
@@ -46,7 +46,7 @@ def check(  # noqa: PLR0913  # all are independent
 
     Args:
         subject: a torch with SwitchML.
-        way: variant, one of `core.torch`'s TORCH, GRAFT and PLUGIN.
+        variant: variant, one of `core.torch`'s TORCH, GRAFT and PLUGIN.
         configs: switchml.cfg of each rank; empty: two ranks with generated ones.
         simulated: the client library is the simulator.
         cause: known cause of failures at the exit of a rank that has trained.
@@ -64,9 +64,9 @@ def check(  # noqa: PLR0913  # all are independent
     if dummy:
         own = [{**one, "SWITCHML_ALLOW_FAKE_SUMS": "1"} for one in own]
     names = {**_ALONE, "gloo": f"{many} without SwitchML"}
-    shared = {"way": way, "steps": [*names, *_STEPS], "world": world, "equal": dummy}
+    shared = {"variant": variant, "steps": [*names, *_STEPS], "world": world, "equal": dummy}
     jobs = [{**shared, "rank": rank, "timeout": subject.limit / 2} for rank in range(world)]
-    answers = run(subject, f"ranks-{way}", jobs, own)
+    answers = run(subject, f"ranks-{variant}", jobs, own)
     checks = merge_answers(answers, names)
     before = checks[: len(names)]  # without the end of the ranks, which is the last check
     if not hold(before):

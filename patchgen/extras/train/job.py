@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from patchgen.core.torch import GRAFT
 from patchgen.errors import OptionsError
 from patchgen.extras.lab.lab import Faults
-from patchgen.extras.train.ways import AUTO, STOCK
+from patchgen.extras.train.variants import AUTO, STOCK
 from patchgen.options import Options
 
 DEFAULT_WORKERS = 2
@@ -35,8 +35,8 @@ class Job:
     """Number of ranks; 0 starts the command once, and the command starts its ranks itself."""
     restarts: int = 0
     """Number of times to restart all ranks after one failed."""
-    way: str = AUTO
-    """Choice of the user among `ways.WAYS`."""
+    variant: str = AUTO
+    """Choice of the user among `variants.VARIANTS`."""
     options: Options | None = None
     """Options of what has to be built; None takes the simulator."""
     graft: str | None = None
@@ -54,10 +54,12 @@ class Job:
     """Notes to print before the ranks start."""
 
     def __post_init__(self) -> None:
-        if self.graft is not None and self.way not in {AUTO, GRAFT}:
-            raise OptionsError(f"--graft is not for --way {self.way}; drop one of them")
-        if self.require and self.way == STOCK:
-            raise OptionsError(f"--require: --way {STOCK} is without SwitchML; drop one of them")
+        if self.graft is not None and self.variant not in {AUTO, GRAFT}:
+            raise OptionsError(f"--graft is not for --variant {self.variant}; drop one of them")
+        if self.require and self.variant == STOCK:
+            raise OptionsError(
+                f"--require: --variant {STOCK} is without SwitchML; drop one of them"
+            )
         if self.workers > MOST_WORKERS:
             raise OptionsError(
                 f"--workers {self.workers}: SwitchML's fixed point is for {MOST_WORKERS} ranks at "

@@ -10,7 +10,7 @@ from patchgen.errors import CheckError
 from patchgen.extras.lab.switch.counters import columns
 from patchgen.extras.train.results import RankReport, Result
 from patchgen.extras.train.setup import Setup
-from patchgen.extras.train.ways import STOCK
+from patchgen.extras.train.variants import STOCK
 from patchgen.system import tables
 from patchgen.system.program import name_signal
 
@@ -36,7 +36,7 @@ def data(result: Result) -> dict[str, Any]:
     return {
         "torch": setup.torch.version,
         "python": setup.torch.python,
-        "way": setup.way,
+        "variant": setup.variant,
         "simulated": setup.simulated,
         "notes": list(setup.notes),
         "lab": result.counters,
@@ -145,7 +145,7 @@ def _failover(report: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def reason(result: Result) -> str:
     """Return why nothing was delegated; empty if something was, or was not wanted."""
-    if result.delegated or (result.setup.way == STOCK and not result.lost):
+    if result.delegated or (result.setup.variant == STOCK and not result.lost):
         return ""
     if result.silent:
         return _silence(result)

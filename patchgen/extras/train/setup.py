@@ -14,7 +14,7 @@ from patchgen.extras.install import graft, plugin
 from patchgen.extras.lab import simulator, switch
 from patchgen.extras.lab.lab import MOST, NO_DPDK
 from patchgen.extras.train.job import Job
-from patchgen.extras.train.ways import STOCK, choose_way
+from patchgen.extras.train.variants import STOCK, choose_variant
 from patchgen.system import native, paths
 
 _LOGGER = logging.getLogger(__name__)
@@ -42,8 +42,8 @@ class Setup:
     """Torch of the ranks, the variant of SwitchML in it, and the switch."""
 
     torch: Torch
-    way: str
-    """Name of the variant, one of `ways.WAYS` except auto."""
+    variant: str
+    """Name of the variant, one of `variants.VARIANTS` except auto."""
     title: str
     """Short description of the variant, for messages."""
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -82,23 +82,23 @@ def prepare(job: Job, directory: str) -> Setup:
     else:
         _LOGGER.info("looking at the torch of %s", python)
         # An installed graft may no longer fit, so it is not loaded where it is not needed.
-        environ = {**job.environ, **(_NO_GRAFT if job.way in {PLUGIN, STOCK} else {})}
+        environ = {**job.environ, **(_NO_GRAFT if job.variant in {PLUGIN, STOCK} else {})}
         installed = probe_torch(job.python, environ)
     torch = installed.require_gloo()
-    way = choose_way(installed, job.way)
-    if way.name == STOCK:
+    variant = choose_variant(installed, job.variant)
+    if variant.name == STOCK:
         setup = stock_setup(job, torch)
-    elif way.is_built:
-        setup = _build_setup(way.name, job, torch, directory)
+    elif variant.is_built:
+        setup = _build_setup(variant.name, job, torch, directory)
         if job.environ.keys() & {"SWITCHML_REQUIRE", "SWITCHML_FOR_GLOO"}:
             notes.append(_UNGUARDED.format(python=python))
     else:
         if not job.graft:
-            title = _INSTALLED[way.name]
+            title = _INSTALLED[variant.name]
             if job.options is not None:
                 notes.append(f"{title} has its own client library: the variables have no effect")
-        report = installed.require_report(way.name, title)
-        setup = Setup(torch, way.name, title, environ, report)
+        report = installed.require_report(variant.name, title)
+        setup = Setup(torch, variant.name, title, environ, report)
     if not _has_lab(job, setup):
         if setup.simulated:
             notes.append(describe_switch(job))
@@ -142,10 +142,10 @@ def _has_lab(job: Job, setup: Setup) -> bool:
         OptionsError: the user asked for it, but the library or the number of ranks does not allow
             it.
     """
-    able = setup.way == STOCK or "DPDK" in setup.report["flags"].split()
+    able = setup.variant == STOCK or "DPDK" in setup.report["flags"].split()
     if job.lab and not able:
         raise OptionsError(NO_DPDK.format(library=f"the client library of {setup.title}"))
-    named = job.options is not None and not job.configs and setup.way != STOCK
+    named = job.options is not None and not job.configs and setup.variant != STOCK
     if not (job.lab or (job.lab is None and named and able)):
         return False
     if job.workers > MOST:
@@ -153,7 +153,7 @@ def _has_lab(job: Job, setup: Setup) -> bool:
     return True
 
 
-def _build_setup(way: str, job: Job, torch: Torch, directory: str) -> Setup:
+def _build_setup(variant: str, job: Job, torch: Torch, directory: str) -> Setup:
     """Build a plugin or a graft for a torch, or take it from the cache.
 
     Raises:
@@ -166,9 +166,9 @@ def _build_setup(way: str, job: Job, torch: Torch, directory: str) -> Setup:
         library = "the simulator" if options is None else "what is built without --dpdk"
         raise OptionsError(NO_DPDK.format(library=library))
     options = simulator.find_library(options, job.cache, job.environ)
-    environ, new = _BUILDERS[way](options, torch, job.cache, job.environ, directory)
-    title = f"{_BUILT[way]}, {'built by this command' if new else 'taken from the cache'}"
+    environ, new = _BUILDERS[variant](options, torch, job.cache, job.environ, directory)
+    title = f"{_BUILT[variant]}, {'built by this command' if new else 'taken from the cache'}"
     report = _SIMULATOR
     if new or job.options is not None:
-        report = probe_torch(job.python, environ).require_report(way, title)
-    return Setup(torch, way, title, environ, report)
+        report = probe_torch(job.python, environ).require_report(variant, title)
+    return Setup(torch, variant, title, environ, report)

@@ -21,7 +21,7 @@ from patchgen.extras.train.job import Job
 from patchgen.extras.train.payload import rank_hook
 from patchgen.extras.train.results import JOB, Interrupted, Result, collect_result
 from patchgen.extras.train.setup import Setup
-from patchgen.extras.train.ways import STOCK
+from patchgen.extras.train.variants import STOCK
 from patchgen.system import files, interpreter
 from patchgen.system.ports import free_port
 from patchgen.system.process import ERR, shell_code
@@ -145,13 +145,13 @@ def _prepare_ranks(job: Job, setup: Setup, lab: Lab | None, directory: str) -> d
         by_rank[rank_hook.CONFIG] = configs
     environ["PYTHONPATH"] = interpreter.search_path(site, environ)
     environ[rank_hook.JOB] = os.path.join(directory, JOB)
-    environ["SWITCHML_FOR_GLOO"] = str(int(setup.way == PLUGIN))
+    environ["SWITCHML_FOR_GLOO"] = str(int(setup.variant == PLUGIN))
     if job.require:
         environ["SWITCHML_REQUIRE"] = "1"
     data: dict[str, Any] = {
         "directory": directory,
         "root": os.path.realpath(setup.torch.root),
-        "way": setup.way,
+        "variant": setup.variant,
         "by_rank": by_rank,
     }
     files.write(environ[rank_hook.JOB], json.dumps(data).encode("ascii"))
@@ -168,7 +168,7 @@ def choose_configs(job: Job, setup: Setup, lab: Lab | None, directory: str) -> l
     """
     if lab is not None:
         text = lab.config
-    elif setup.way == STOCK:
+    elif setup.variant == STOCK:
         return []
     elif len(job.configs) == 1 and job.workers != 1:
         text = config.without_numbers(config.load(job.configs[0]))

@@ -73,7 +73,7 @@ def test_two_trainings_that_come_to_the_same(light: Plugin, cache: Path, tmp_pat
     done = demo(light.python, output, cache, SWITCHML_DISABLE="1", SWITCHML_MIN_NUMEL="100000000")
     assert done.returncode == 0, done.stderr
     data = json.loads((output / "demo.json").read_text())
-    assert (data["way"], data["simulated"], data["ranks"]) == ("plugin", True, 2)
+    assert (data["variant"], data["simulated"], data["ranks"]) == ("plugin", True, 2)
     assert data["steps"] == STEPS
     assert data["delegated"] == {"calls": STEPS, "bytes": BYTES}
     assert data["fallbacks"] == {"dtype": 1}

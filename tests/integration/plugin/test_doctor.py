@@ -223,7 +223,7 @@ def test_the_command(plugin: Plugin, tmp_path: Path) -> None:
     ("options", "code", "told"),
     [
         (["--workers=1"], 2, "'--workers': 1 is not in the range"),
-        (["--way=stock"], 2, "'--way': 'stock' is not one of"),
+        (["--variant=stock"], 2, "'--variant': 'stock' is not one of"),
         (["--config=none"], 2, "none: No such file or directory; give a switchml.cfg"),
         (["--timeout=0"], 2, "'--timeout': 0.0 is not in the range"),
     ],

@@ -29,7 +29,7 @@ def test_an_unchanged_script_on_three_ranks(
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == [f"[{rank}] done" for rank in range(3)]
     report = json.loads((tmp_path / "report.json").read_text())
-    assert (report["way"], report["simulated"]) == ("plugin", True)
+    assert (report["variant"], report["simulated"]) == ("plugin", True)
     for rank in report["ranks"]:
         assert rank["final"]
         assert rank["report"]["calls"] >= 6

@@ -17,7 +17,7 @@ FAILOVER = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "5000"}
 def test_the_labs_switch(by_plugin: LabLauncher, tmp_path: Path) -> None:
     """The switch stays, and its controller has the session of the dead."""
     cache = Path(by_plugin.switch).parents[2]
-    lab = ("--lab", "--way=plugin", "--dpdk", "--switchml-home", by_plugin.home)
+    lab = ("--lab", "--variant=plugin", "--dpdk", "--switchml-home", by_plugin.home)
     command = by_run("--torch", by_plugin.python, *lab, "--cache", cache)
     check_goes_on(command, tmp_path, "gloo", plan_kills(SEED), **FAILOVER)
 

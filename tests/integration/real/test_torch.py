@@ -180,7 +180,7 @@ assert bool((tensor == 2).all()), tensor
 def test_run_makes_a_lab(launch: LabLauncher, tmp_path: Path) -> None:
     """The command itself, with a graft or an installed plugin: the table has the packets."""
     graft = launch.loading.get("SWITCHML_TEST_GRAFT")
-    way = ["--way", "graft", "--graft", graft] if graft else ["--way", "plugin"]
+    way = ["--variant", "graft", "--graft", graft] if graft else ["--variant", "plugin"]
     words: list[str | Path] = [
         "--switchml-home",
         launch.home,

@@ -42,7 +42,7 @@ def imports(torch: Fake) -> list[str]:
 def test_torch_is_imported_once(torch: Fake, tmp_path: Path) -> None:
     library = torch.graft(tmp_path / "graft.so")
     setup = prepared(torch, library)
-    assert (setup.way, setup.environ["SWITCHML_GRAFT"]) == ("graft", str(library))
+    assert (setup.variant, setup.environ["SWITCHML_GRAFT"]) == ("graft", str(library))
     assert setup.torch.root == str(torch.root)
     assert imports(torch) == ["True"]
 

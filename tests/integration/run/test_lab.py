@@ -49,7 +49,7 @@ def quick(tmp_path: Path) -> Path:
 
 
 def lab_command(python: Path | str, cache: Path, *words: object) -> list[str]:
-    base = [sys.executable, "-m", "patchgen", "run", "--lab", "--way", "stock", "--cache", cache]
+    base = [sys.executable, "-m", "patchgen", "run", "--lab", "--variant=stock", "--cache", cache]
     given, separator, own = [*words[: words.index("--")]], "--", words[words.index("--") + 1 :]
     return [*map(str, [*base, *given, separator, python, *own])]
 
@@ -145,7 +145,7 @@ REFUSED: list[tuple[str, tuple[str, ...], str]] = [
     *((name, ("--loss", "0.1", "--config", "x.cfg"), CONFIGURED) for name in ("run", "doctor")),
     *((name, ("--no-lab", "--loss", "0.1"), "drop --no-lab") for name in ("run", "doctor")),
     *((name, ("--delay", "5", "--cache", "cache"), NO_DPDK) for name in ("run", "doctor")),
-    ("run", ("--lab", "--way", "stock", "--workers", "33"), "the switch has room for 32"),
+    ("run", ("--lab", "--variant", "stock", "--workers", "33"), "the switch has room for 32"),
 ]
 
 

@@ -178,9 +178,9 @@ def test_groups_that_delegate_nothing_do_not_do_where_switchml_is_required(run: 
 
 
 def test_switchml_is_not_required_of_ranks_without_it(run: Runner) -> None:
-    done, _ = run("--require --way stock", "python train.py")
+    done, _ = run("--require --variant stock", "python train.py")
     assert done.returncode == 2
-    assert "--require: --way stock is without SwitchML; drop one of them" in done.stderr
+    assert "--require: --variant stock is without SwitchML; drop one of them" in done.stderr
 
 
 FORWARDED = [
@@ -212,7 +212,7 @@ def saving(run: Runner, command: str) -> Iterator[subprocess.Popen[str]]:
     run.write("saves.py", (PAYLOAD / "programs" / "saving_rank.py").read_text())
     run.write("hold", HOLD.format(python=sys.executable))
     with subprocess.Popen(
-        run.command("--way stock", command), cwd=run.directory, env=run.environ, text=True,
+        run.command("--variant stock", command), cwd=run.directory, env=run.environ, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     ) as running:  # fmt: skip
         ready = [run.directory / f"{rank}.ready" for rank in range(2)]
@@ -269,14 +269,14 @@ READS = "import os, sys; print(os.environ['RANK'], sys.stdin.read().split())"
     ("given", "read"), [({"input": "a\nb"}, "['a', 'b']"), ({"stdin": subprocess.DEVNULL}, "[]")]
 )
 def test_the_first_rank_reads_the_input(run: Runner, given: dict[str, Any], read: str) -> None:
-    done, _ = run("--way stock", f'python -c "{READS}"', **given)
+    done, _ = run("--variant stock", f'python -c "{READS}"', **given)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == [f"[0] 0 {read}", "[1] 1 []"]
 
 
 def test_the_first_rank_reads_from_a_terminal(run: Runner) -> None:
     words = 'python -c "import sys; print(sys.stdin.isatty(), sys.stdin.readline())"'
-    command = shlex.join(run.command("--way stock --workers 1", words))
+    command = shlex.join(run.command("--variant stock --workers 1", words))
     done = subprocess.run(
         ["script", "-qec", command, "/dev/null"], cwd=run.directory, env=run.environ, text=True,
         input="typed\n", capture_output=True, check=True, timeout=ENOUGH,
@@ -300,7 +300,7 @@ open(os.environ["RANK"] + ".done", "w").close()
 )
 def test_streams_that_are_closed_or_full(run: Runner, streams: str, code: int) -> None:
     run.write("program.py", WRITES)
-    command = shlex.join(run.command("--way stock", "python program.py"))
+    command = shlex.join(run.command("--variant stock", "python program.py"))
     done = subprocess.run(
         ["sh", "-c", f"exec {command} {streams}"], cwd=run.directory, env=run.environ, text=True,
         capture_output=True, check=False, timeout=ENOUGH,

@@ -21,7 +21,7 @@ from support.waiting import ENOUGH, has_ended, until
 from patchgen.core.library.config import compose_simulated
 from patchgen.system.ports import free_port
 
-STOCK = ("--way", "stock")
+STOCK = ("--variant", "stock")
 TRAIN = programs.read("train")
 GROUP = """
 import sys, time
@@ -152,7 +152,7 @@ def test_a_training_run_with_a_graft_and_without(run: Runner, tmp_path: Path) ->
         (run.directory / way).mkdir()
         ran = replace(run, path=hooks)(script, way, "an argument", "--workers", options=options)
         assert ran.code == 0, ran.err
-        assert ran.report["way"] == way
+        assert ran.report["variant"] == way
         written = [
             json.loads((run.directory / way / f"{rank}.json").read_text()) for rank in (0, 1)
         ]

@@ -36,7 +36,7 @@ def hook(**values: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("found", "ways"),
+    ("found", "variants"),
     [
         ({}, []),
         ({probe.PATCH: None}, []),
@@ -47,9 +47,9 @@ def hook(**values: Any) -> dict[str, Any]:
         ({probe.PLUGIN: REPORT, probe.PATCH: REPORT, **hook(loaded="/g")}, [GRAFT, PLUGIN]),
     ],
 )
-def test_reports_are_by_way_and_the_plugin_is_last(found: dict[str, Any], ways: list[str]) -> None:
+def test_reports_are_by_variant_and_the_plugin_is_last(found: dict[str, Any], variants: list[str]) -> None:
     installed = read_answers(asked({**ANSWERS, **found}))
-    assert [*installed.reports] == ways
+    assert [*installed.reports] == variants
     assert installed.require_gloo().abi_tag == "cp311"
 
 
@@ -67,8 +67,8 @@ def test_problems_are_by_way(
 ) -> None:
     installed = read_answers(asked({**ANSWERS, **found}, problems))
     parts = {TORCH: installed.patched, GRAFT: installed.graft, PLUGIN: installed.plugin}
-    assert {way: part.problem for way, part in parts.items() if part.problem} == expected
-    assert all(installed.problem_of(way) == problem for way, problem in expected.items())
+    assert {name: part.problem for name, part in parts.items() if part.problem} == expected
+    assert all(installed.problem_of(name) == problem for name, problem in expected.items())
 
 
 def test_torch_that_cannot_be_imported_has_its_problem() -> None:

@@ -36,7 +36,7 @@ class VerifyingRank:
         # keep the group, and Gloo's threads, until after the interpreter's end.
         with contextlib.suppress(ImportError):
             importlib.import_module("torch.distributed.nn")
-        plugin = job["way"] == "plugin"
+        plugin = job["variant"] == "plugin"
         self.backend = "switchml" if plugin else "gloo"
         switchml = importlib.import_module(
             "torch_switchml" if plugin else "torch.distributed.switchml"

@@ -13,7 +13,7 @@ from patchgen.extras.train.demo.comparison import Comparison
 from patchgen.extras.train.job import Job
 from patchgen.extras.train.result_text import reason
 from patchgen.extras.train.setup import Setup, prepare, stock_setup
-from patchgen.extras.train.ways import AUTO
+from patchgen.extras.train.variants import AUTO
 from patchgen.system import files, lock, paths
 
 _LOGGER = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ def run_demo(request: DemoRequest) -> Comparison:
     return outcome
 
 
-def _job(request: DemoRequest, way: str, name: str) -> Job:
+def _job(request: DemoRequest, variant: str, name: str) -> Job:
     directory = os.path.join(request.output, name)
     epochs = str(request.epochs)
     return Job(
@@ -82,11 +82,11 @@ def _job(request: DemoRequest, way: str, name: str) -> Job:
         cwd=request.output,
         environ={key: text for key, text in request.environ.items() if not key.startswith(_OURS)},
         workers=request.ranks,
-        way=way,
+        variant=variant,
     )
 
 
 def _train(request: DemoRequest, setup: Setup, name: str, title: str) -> training.Training:
-    job = _job(request, setup.way, name)
+    job = _job(request, setup.variant, name)
     _LOGGER.info("training with %s, on %d ranks", title, job.workers)
     return training.run_training(job, setup, title, os.path.join(request.output, name))

@@ -84,7 +84,7 @@ def data(outcome: Comparison, picture: str, script: str) -> dict[str, Any]:
     setup = outcome.switchml.result.setup
     return {
         "torch": setup.torch.version,
-        "way": setup.way,
+        "variant": setup.variant,
         "simulated": setup.simulated,
         "ranks": outcome.ranks,
         "steps": outcome.steps,

@@ -92,7 +92,7 @@ class HookedRank:
             # arguments would keep the group, and Gloo's threads would abort at exit.
             with contextlib.suppress(ImportError):
                 importlib.import_module("torch.distributed.nn")
-        if self.job["way"] == "plugin":  # not every torch loads it by itself
+        if self.job["variant"] == "plugin":  # not every torch loads it by itself
             importlib.import_module(PLUGIN).register()
         answer = original(*args, **named)
         if getattr(self.c10d, "_use_torchcomms_enabled", bool)():
@@ -125,9 +125,9 @@ class HookedRank:
 
     def report(self) -> "dict[str, Any] | None":
         """Return SwitchML's report of this process; None without SwitchML."""
-        if self.job["way"] == "plugin":
+        if self.job["variant"] == "plugin":
             module = sys.modules.get("torch_switchml")  # type: Any
-        elif self.job["way"] == "stock":
+        elif self.job["variant"] == "stock":
             module = None
         else:
             module = importlib.import_module("torch.distributed.switchml")

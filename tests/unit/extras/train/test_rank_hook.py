@@ -36,7 +36,7 @@ class Script:
     """A script in an interpreter with the bootstrap and the stand-in."""
 
     root: Path
-    way: str = "plugin"
+    variant: str = "plugin"
     by_rank: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class Script:
 
     def __call__(self, code: str, *arguments: str, **environ: str) -> str:
         job = {
-            "way": self.way,
+            "variant": self.variant,
             "root": os.path.realpath(self.root / "site-packages" / "torch"),
             "directory": str(self.root),
             "by_rank": self.by_rank,
@@ -121,11 +121,11 @@ def test_torch_that_was_imported_before(script: Script) -> None:
     assert told["outcomes"] == [{"group": "agreed", "reason": "why"}]
 
 
-@pytest.mark.parametrize(("way", "made"), [("plugin", "[]"), ("graft", "never")])
+@pytest.mark.parametrize(("variant", "made"), [("plugin", "[]"), ("graft", "never")])
 def test_the_plugin_is_registered_before_there_is_a_group(
-    script: Script, way: str, made: str
+    script: Script, variant: str, made: str
 ) -> None:
-    script.way = way
+    script.variant = variant
     code = "print(getattr(dist.distributed_c10d, 'made_before', 'never'))"
     assert script(f"dist.init_process_group('gloo'); {code}") == f"{made}\n"
 
@@ -145,14 +145,14 @@ def test_a_torch_of_an_older_patch_reports_no_reason(script: Script) -> None:
 
 
 @pytest.mark.parametrize("end", ["", "import os; os._exit(0)", "raise SystemExit"])
-@pytest.mark.parametrize("way", ["plugin", "graft", "stock"])
-def test_the_last_word_of_a_rank(script: Script, way: str, end: str) -> None:
-    script.way = way
-    module = "torch_switchml" if way == "plugin" else "torch.distributed.switchml"
+@pytest.mark.parametrize("variant", ["plugin", "graft", "stock"])
+def test_the_last_word_of_a_rank(script: Script, variant: str, end: str) -> None:
+    script.variant = variant
+    module = "torch_switchml" if variant == "plugin" else "torch.distributed.switchml"
     script(f"dist.init_process_group('gloo'); import {module} as m; m.calls = 5\n{end}")
     (told,) = script.told()
-    report = None if way == "stock" else {"calls": 5, "group": "agreed", "reason": "why"}
-    outcomes = [] if way == "stock" else [{"group": "agreed", "reason": "why"}]
+    report = None if variant == "stock" else {"calls": 5, "group": "agreed", "reason": "why"}
+    outcomes = [] if variant == "stock" else [{"group": "agreed", "reason": "why"}]
     assert told.pop("pid") > 0
     assert told == {
         "rank": 1, "world": 2, "backend": "gloo", "outcomes": outcomes, "final": True,

@@ -130,8 +130,8 @@ def rank(
     return RankReport(number, 2, "gloo", group, counted, final, reason)
 
 
-def result(*ranks: RankReport, way: str = "plugin", **others: Any) -> Result:
-    return Result(Setup(TORCH, way, "why"), 0, others.pop("failed", {}), ranks, **others)
+def result(*ranks: RankReport, variant: str = "plugin", **others: Any) -> Result:
+    return Result(Setup(TORCH, variant, "why"), 0, others.pop("failed", {}), ranks, **others)
 
 
 def test_what_is_told_of_ranks_that_delegated() -> None:
@@ -264,7 +264,7 @@ def test_why_a_rank_crashed_at_its_end(code: int, python: str, release: str) -> 
         ([rank(0, group="the line", reason="why")], {}, "the line"),
         ([rank(0, calls=1)], {}, ""),
         ([dataclasses.replace(rank(0, calls=9), world=1)], {}, "1 rank, which has nobody to sum"),
-        ([], {"way": "stock"}, ""),
+        ([], {"variant": "stock"}, ""),
         ([], {"unhooked": ["rank 0"], "elsewhere": ["/b/torch"]}, "another torch was imported"),
     ],
 )

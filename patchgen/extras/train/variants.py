@@ -8,54 +8,55 @@ from patchgen.core.torch import GRAFT, PLUGIN, TORCH, Installed
 from patchgen.errors import OptionsError
 
 AUTO, STOCK = "auto", "stock"
-WAYS = (AUTO, PLUGIN, GRAFT, TORCH, STOCK)
+VARIANTS = (AUTO, PLUGIN, GRAFT, TORCH, STOCK)
 """Choices of the user: the best installed variant, plugin, graft, patched torch, or Gloo alone."""
 
 
 @dataclass(frozen=True)
-class Way:
+class Variant:
     """Variant of SwitchML that was chosen."""
 
     name: str
-    """One of `WAYS`, except auto."""
+    """One of `VARIANTS`, except auto."""
     is_built: bool = False
     """True if it has to be built, False if the torch has it."""
 
 
 _ANY = ""
-_PATCHED = "the torch of {python} is patched; drop --way {way}"
+_PATCHED = "the torch of {python} is patched; drop --variant {variant}"
 _UNPATCHED = (
-    "the torch {version} of {python} is not patched; drop --way, or build one with: "
+    "the torch {version} of {python} is not patched; drop --variant, or build one with: "
     "switchml-patch build"
 )
 # The first row applies that matches the choice and a variant of the torch. A text is an error.
 _TABLE = (
     # asked,  torch has,  chosen
-    (AUTO,    TORCH,      Way(TORCH)),
-    (AUTO,    GRAFT,      Way(GRAFT)),
-    (AUTO,    PLUGIN,     Way(PLUGIN)),
-    (AUTO,    _ANY,       Way(PLUGIN, is_built=True)),
-    (TORCH,   TORCH,      Way(TORCH)),
+    (AUTO,    TORCH,      Variant(TORCH)),
+    (AUTO,    GRAFT,      Variant(GRAFT)),
+    (AUTO,    PLUGIN,     Variant(PLUGIN)),
+    (AUTO,    _ANY,       Variant(PLUGIN, is_built=True)),
+    (TORCH,   TORCH,      Variant(TORCH)),
     (TORCH,   _ANY,       _UNPATCHED),
-    (GRAFT,   GRAFT,      Way(GRAFT)),
+    (GRAFT,   GRAFT,      Variant(GRAFT)),
     (GRAFT,   TORCH,      _PATCHED),
-    (GRAFT,   _ANY,       Way(GRAFT, is_built=True)),
-    (PLUGIN,  PLUGIN,     Way(PLUGIN)),
+    (GRAFT,   _ANY,       Variant(GRAFT, is_built=True)),
+    (PLUGIN,  PLUGIN,     Variant(PLUGIN)),
     (PLUGIN,  TORCH,      _PATCHED),
-    (PLUGIN,  _ANY,       Way(PLUGIN, is_built=True)),
-    (STOCK,   _ANY,       Way(STOCK)),
+    (PLUGIN,  _ANY,       Variant(PLUGIN, is_built=True)),
+    (STOCK,   _ANY,       Variant(STOCK)),
 )  # fmt: skip
 
 
-def choose_way(installed: Installed, asked: str) -> Way:
+def choose_variant(installed: Installed, asked: str) -> Variant:
     """Choose the variant for a torch.
 
     Raises:
         OptionsError: this torch cannot have the variant that the user asked for.
     """
     there = {_ANY, *installed.reports}
-    chosen = next(way for name, support, way in _TABLE if name == asked and support in there)
-    if isinstance(chosen, Way):
+    chosen = next(one for name, support, one in _TABLE if name == asked and support in there)
+    if isinstance(chosen, Variant):
         return chosen
     version = installed.torch.version if installed.torch else ""
-    raise OptionsError(chosen.format(python=installed.interpreter.name, version=version, way=asked))
+    python = installed.interpreter.name
+    raise OptionsError(chosen.format(python=python, version=version, variant=asked))
