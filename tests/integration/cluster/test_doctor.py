@@ -54,4 +54,4 @@ def test_ranks_of_torchrun(
     hosts = [one["host"] for one in found["ranks"]]
     assert hosts == ["apollo", "zeus"]
     expected = ("switchml.cfg", ["zeus"]) if broken else ("", [])
-    assert (found["leg"], found["hosts"]) == expected
+    assert (found["check"], found["hosts"]) == expected

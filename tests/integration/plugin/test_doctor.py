@@ -1,4 +1,4 @@
-"""The doctor names the leg that is broken on purpose, and the host on which it is.
+"""The doctor names the check that is broken on purpose, and the host on which it is.
 
 The rows of docs/doctor.md that need no client library of SwitchML.
 """
@@ -62,31 +62,31 @@ def examine(
 
 
 def words(report: Mapping[str, Any], rank: int) -> str:
-    """Finding of the rank at the leg that fails."""
+    """Finding of the rank at the check that fails."""
     found = next(one for one in report["ranks"] if one["rank"] == rank)
-    return str(found["legs"][report["leg"]]["words"])
+    return str(found["checks"][report["check"]]["words"])
 
 
 def test_all_legs_hold(launch: Launcher) -> None:
     report = examine(launch, code=0)
-    assert (report["holds"], report["leg"], report["hosts"]) == (True, "", [])
+    assert (report["holds"], report["check"], report["hosts"]) == (True, "", [])
     for rank in report["ranks"]:
-        states = {name: one["state"] for name, one in rank["legs"].items()}
-        assert states == dict.fromkeys(report["legs"], "ok")
+        states = {name: one["state"] for name, one in rank["checks"].items()}
+        assert states == dict.fromkeys(report["checks"], "ok")
         packets = rank["packets"]
         assert packets["sent"] == packets["answers"] > 0
 
 
 def test_a_rank_that_does_not_come(launch: Launcher) -> None:
     report = examine(launch, env={"WORLD_SIZE": "3"}, timeout=3)
-    assert report["leg"] == "ranks"
+    assert report["check"] == "ranks"
     assert words(report, 2) == "did not come"
 
 
 def test_a_rank_that_is_started_twice(launch: Launcher) -> None:
     env, other = {"WORLD_SIZE": "2"}, {2: {"RANK": "1", "SWITCHML_HOST": "x"}}
     report = examine(launch, world=3, env=env, rank_env=other, twice=1)
-    assert (report["leg"], report["hosts"]) == ("ranks", ["apollo", "x"])
+    assert (report["check"], report["hosts"]) == ("ranks", ["apollo", "x"])
     assert "has this rank as well" in words(report, 1)
 
 
@@ -102,7 +102,7 @@ def test_a_rank_that_is_started_twice(launch: Launcher) -> None:
 )
 def test_another_plugin(launch: Launcher, other: object, said: str) -> None:
     report = examine(launch, others={"1": other})
-    assert (report["leg"], report["hosts"]) == ("software", ["apollo"])
+    assert (report["check"], report["hosts"]) == ("software", ["apollo"])
     assert said in words(report, 1)
 
 
@@ -123,33 +123,33 @@ def test_a_plugin_of_another_torch(launch: Launcher, plugin: Plugin, stale: Plug
     ]  # fmt: skip
     assert [rank.code for rank in launch.collect(started, 240)] == [FAILED] * 2
     report = json.loads((run / "0" / "report.json").read_text())
-    assert (report["leg"], report["hosts"]) == ("software", ["apollo"])
+    assert (report["check"], report["hosts"]) == ("software", ["apollo"])
     assert words(report, 1).startswith("torch_switchml was built for torch 0.")
     assert "; build it again with: switchml-patch plugin build --torch " in words(report, 1)
 
 
 def test_no_configuration(launch: Launcher) -> None:
     report = examine(launch, per_rank={1: None})
-    assert (report["leg"], report["hosts"]) == ("switchml.cfg", ["apollo"])
+    assert (report["check"], report["hosts"]) == ("switchml.cfg", ["apollo"])
     assert words(report, 1).startswith("no switchml.cfg (looked at ")
 
 
 def test_a_configuration_with_the_rank_of_another(launch: Launcher) -> None:
     report = examine(launch, config={"rank": 0})
-    assert (report["leg"], report["hosts"]) == ("switchml.cfg", ["apollo"])
+    assert (report["check"], report["hosts"]) == ("switchml.cfg", ["apollo"])
     assert "switchml.cfg has rank = 0, the process has rank 1" in words(report, 1)
 
 
 def test_other_settings(launch: Launcher) -> None:
     report = examine(launch, per_rank={1: {"packet_numel": 64}})
-    assert (report["leg"], report["hosts"]) == ("settings", ["apollo"])
+    assert (report["check"], report["hosts"]) == ("settings", ["apollo"])
     assert words(report, 1) == "packet_numel=64 differ from rank 0"
 
 
 def test_nobody_adds(launch: Launcher) -> None:
     """The simulator has no controller: its library looks for the aggregator when it starts."""
     report = examine(launch, config=outside(f"127.0.0.1:{free_port()}"), timeout=4)
-    assert (report["leg"], report["hosts"]) == ("session", BOTH)
+    assert (report["check"], report["hosts"]) == ("session", BOTH)
 
 
 def outside(address: str) -> dict[str, object]:
@@ -162,7 +162,7 @@ def outside(address: str) -> dict[str, object]:
 def test_a_session_for_others(launch: Launcher, summing: Path, tmp_path: Path) -> None:
     with serving(summing, tmp_path / "counters", 3) as switch:
         report = examine(launch, config=outside(switch.address))
-    assert (report["leg"], report["hosts"]) == ("session", BOTH)
+    assert (report["check"], report["hosts"]) == ("session", BOTH)
     assert "refused" in words(report, 1)
 
 
@@ -176,7 +176,7 @@ def test_all_packets_are_lost(
         lossy(switch.address, 1, upwards=upwards) as address,
     ):
         report = examine(launch, config=outside(address), timeout=8)
-    assert (report["leg"], report["hosts"]) == ("answers", BOTH if upwards else ["apollo"])
+    assert (report["check"], report["hosts"]) == ("answers", BOTH if upwards else ["apollo"])
     sent = report["ranks"][1]["packets"]["sent"]
     assert sent > 0
     assert words(report, 1) == f"sent {sent}, no answer"

@@ -1,4 +1,4 @@
-"""The doctor names the leg that is broken on purpose, and the host: with the real library.
+"""The doctor names the check that is broken on purpose, and the host: with the real library.
 
 The rows of docs/doctor.md that the simulator cannot show.
 """
@@ -60,7 +60,7 @@ def examine(
 
 
 def words(report: Mapping[str, Any], rank: int) -> str:
-    return str(report["ranks"][rank]["legs"][report["leg"]]["words"])
+    return str(report["ranks"][rank]["checks"][report["check"]]["words"])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,14 +109,14 @@ def test_a_library_without_a_fix(
         torch, half_batches, tmp_path_factory, "half-batch-plugin", "--dpdk", environ=GRAFT
     )
     report = examine(launch, env={"PYTHONPATH": str(other.package.parent)})
-    assert (report["leg"], report["hosts"]) == ("software", ["apollo"])
+    assert (report["check"], report["hosts"]) == ("software", ["apollo"])
     own, rank_0 = words(report, 1).removeprefix("fixes is ").split(", rank 0 has ")
     assert {*rank_0.split(",")} - {*own.split(",")} == {"half-batch"}
 
 
 def test_no_controller(launch: LabLauncher) -> None:
     report = examine(launch, {"controller_ip": "127.0.0.2"})
-    assert (report["leg"], report["hosts"]) == ("controller", ["apollo"])
+    assert (report["check"], report["hosts"]) == ("controller", ["apollo"])
     assert "127.0.0.2" in words(report, 1)
 
 
@@ -124,14 +124,14 @@ def test_a_worker_that_the_controller_refuses(launch: LabLauncher) -> None:
     """Both ranks have one address, so that the second one is refused."""
     same = ("--vdev=net_memif0,", "--vdev=net_memif0,mac=02:00:00:00:00:07,")
     report = examine(changed(launch, "10.83.77.1", "10.83.77.0", both=same))
-    assert (report["leg"], report["hosts"]) == ("session", ["apollo"])
+    assert (report["check"], report["hosts"]) == ("session", ["apollo"])
     assert "rank 1 has the address of rank 0" in words(report, 1)
 
 
 def test_a_port_that_is_not_connected(launch: LabLauncher) -> None:
     """The library does not start with such a port."""
     report = examine(changed(launch, "/port-1", "/port-9"), timeout=16)
-    assert (report["leg"], report["hosts"]) == ("session", ["apollo"])
+    assert (report["check"], report["hosts"]) == ("session", ["apollo"])
     assert "Error starting the port" in words(report, 1)
 
 
@@ -140,7 +140,7 @@ def test_a_port_that_is_not_connected(launch: LabLauncher) -> None:
 )
 def test_all_packets_are_lost_one_way(launch: LabLauncher, faults: lab.Faults) -> None:
     report = examine(dataclasses.replace(launch, faults=faults), timeout=16)
-    assert (report["leg"], report["hosts"]) == ("answers", ["apollo"])
+    assert (report["check"], report["hosts"]) == ("answers", ["apollo"])
     assert words(report, 1).startswith("sent ")
     assert words(report, 1).endswith(", no answer")
 
@@ -151,18 +151,18 @@ def test_a_card_that_the_switch_does_not_know(launch: LabLauncher) -> None:
         socket = f"{other.directory}/port-1"
         moved = Moved(**vars(launch), socket=socket)
         report = examine(moved, timeout=16)
-    assert (report["leg"], report["hosts"]) == ("answers", ["apollo"])
+    assert (report["check"], report["hosts"]) == ("answers", ["apollo"])
 
 
 def test_no_huge_pages(launch: LabLauncher) -> None:
     report = examine(changed(launch, "--no-huge ", ""))
-    assert (report["leg"], report["hosts"]) == ("machine", ["apollo"])
+    assert (report["check"], report["hosts"]) == ("machine", ["apollo"])
     assert "huge page" in words(report, 1)
 
 
 def test_other_cores_than_threads(launch: LabLauncher) -> None:
     report = examine(launch, {"cores": "0,1"})
-    assert (report["leg"], report["hosts"]) == ("switchml.cfg", ["apollo"])
+    assert (report["check"], report["hosts"]) == ("switchml.cfg", ["apollo"])
     assert "cores = 0,1 names 2 cores, but num_worker_threads = 1" in words(report, 1)
 
 
@@ -188,7 +188,7 @@ def test_a_small_mtu(by_plugin: LabLauncher, switch: str, tmp_path: Path) -> Non
         by_plugin, switch, tmp_path,
         lambda network: network.hosts[1].ip("link", "set", WIRE, "mtu", "1000"),
     )  # fmt: skip
-    assert (report["leg"], report["hosts"]) == ("machine", ["apollo"])
+    assert (report["check"], report["hosts"]) == ("machine", ["apollo"])
     assert words(report, 1) == f"the MTU of {WIRE} is 1000, packets need 1062"
 
 
@@ -197,7 +197,7 @@ def test_a_cable_without_a_link(by_plugin: LabLauncher, switch: str, tmp_path: P
         by_plugin, switch, tmp_path,
         lambda network: network.hub.ip("link", "set", "port1", "down"),
     )  # fmt: skip
-    assert (report["leg"], report["hosts"]) == ("machine", ["apollo"])
+    assert (report["check"], report["hosts"]) == ("machine", ["apollo"])
     assert words(report, 1) == f"{WIRE} has no link"
 
 
@@ -226,7 +226,7 @@ def test_a_port_with_the_address_of_another(
         subprocess.run([*network.hub.enter, *command], check=True)
 
     report = examine_hosts(by_plugin, switch, tmp_path, swap, shared=True)
-    assert (report["leg"], report["hosts"]) == ("answers", ["apollo"])
+    assert (report["check"], report["hosts"]) == ("answers", ["apollo"])
 
 
 @pytest.fixture(scope="session")
@@ -234,17 +234,17 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return switch_program.cache(tmp_path_factory)
 
 
-@pytest.mark.parametrize(("faults", "leg"), [([], ""), (["--loss", "1"], "answers")])
+@pytest.mark.parametrize(("faults", "check"), [([], ""), (["--loss", "1"], "answers")])
 def test_the_command(
-    plugin: Plugin, cache: Path, tmp_path: Path, faults: list[str], leg: str
+    plugin: Plugin, cache: Path, tmp_path: Path, faults: list[str], check: str
 ) -> None:
-    """The command makes the lab, and its exit code tells whether a leg fails."""
+    """The command makes the lab, and its exit code tells whether a check fails."""
     given = ["--lab", *faults, "--timeout", "16", "--json"]
     done = command.run("doctor", *given, "--torch", plugin.python, "--cache", cache, cwd=tmp_path)
-    assert done.returncode == (FAILED if leg else 0), done.stderr
+    assert done.returncode == (FAILED if check else 0), done.stderr
     report = json.loads(done.stdout)
-    assert report["leg"] == leg
-    assert report["times"] is None if leg else report["times"]["switch"] == "in software"
+    assert report["check"] == check
+    assert report["times"] is None if check else report["times"]["switch"] == "in software"
     for rank in report["ranks"]:
         assert rank["packets"]["sent"] > 0
-        assert bool(rank["packets"]["answers"]) == (not leg)
+        assert bool(rank["packets"]["answers"]) == (not check)

@@ -47,7 +47,9 @@ def hook(**values: Any) -> dict[str, Any]:
         ({probe.PLUGIN: REPORT, probe.PATCH: REPORT, **hook(loaded="/g")}, [GRAFT, PLUGIN]),
     ],
 )
-def test_reports_are_by_variant_and_the_plugin_is_last(found: dict[str, Any], variants: list[str]) -> None:
+def test_reports_are_by_variant_and_the_plugin_is_last(
+    found: dict[str, Any], variants: list[str]
+) -> None:
     installed = read_answers(asked({**ANSWERS, **found}))
     assert [*installed.reports] == variants
     assert installed.require_gloo().abi_tag == "cp311"

@@ -16,8 +16,8 @@ import pytest
 from patchgen.core.patch import render
 from patchgen.extras.doctor.payload.switchml_doctor import (
     address,
+    checks,
     config,
-    legs,
     machine,
     measure,
     software,
@@ -349,12 +349,14 @@ def rank(number: int, host: str = "", **attempt: Any) -> dict[str, Any]:
 
 
 def failed(*ranks: dict[str, Any]) -> tuple[str, list[str], str]:
-    """Leg, hosts, and the words of the first host."""
-    data = table.data(legs.judge([*ranks]))
+    """Check, hosts, and the words of the first host."""
+    data = table.data(checks.judge([*ranks]))
     words = [
-        one["legs"][data["leg"]]["words"] for one in data["ranks"] if one["host"] in data["hosts"]
+        one["checks"][data["check"]]["words"]
+        for one in data["ranks"]
+        if one["host"] in data["hosts"]
     ]
-    return data["leg"], data["hosts"], words[0]
+    return data["check"], data["hosts"], words[0]
 
 
 def counts(sent: int, answers: int, wrong: int = 0) -> dict[str, int]:
@@ -384,14 +386,14 @@ def test_packets_that_do_not_come_back(
 
 def test_plugin_that_torch_does_not_load() -> None:
     one = {**rank(0), "software": {**SOFTWARE, "autoload": "0"}}
-    found = legs.look_at_software(one, [one])
+    found = checks.look_at_software(one, [one])
     assert (found.state, "have to import torch_switchml" in found.words) == ("doubtful", True)
 
 
 def test_ranks_that_have_tried_alone() -> None:
     """A rank that is answered alone is not at fault, unless all are."""
     ranks = [rank(number, report={**PROBE, "packets": counts(9, 0)}) for number in (0, 1)]
-    assert legs.is_silent(ranks)
+    assert checks.is_silent(ranks)
     ranks[0]["alone"] = counts(9, 9)
     assert failed(*ranks)[:2] == ("answers", ["h1"])
     ranks[1]["alone"] = counts(9, 9)
@@ -458,7 +460,7 @@ def test_a_library_that_does_not_count() -> None:
 
 def test_sums_that_are_none() -> None:
     fake = {"decision": "WARNING: NOT REAL SUMS: allreduce goes to SwitchML"}
-    verdict = legs.judge([rank(0, report=fake), rank(1, report=fake)])
+    verdict = checks.judge([rank(0, report=fake), rank(1, report=fake)])
     assert verdict.failed is None
     assert [one.state for one in verdict.findings["sums"]] == ["doubtful"] * 2
 
@@ -536,7 +538,7 @@ def test_a_table_of_many_ranks() -> None:
     ranks[3]["machine"] = [("doubtful", "cores 0 are slow")]
     ranks[2]["attempt"]["report"].update(step="offer", objection="no switchml.cfg")
     ranks[3]["attempt"]["report"].update(step="offer", objection="no switchml.cfg")
-    told = [*table.lines(table.data(legs.judge(ranks)))]
+    told = [*table.lines(table.data(checks.judge(ranks)))]
     assert told[0].split()[:4] == ["host", "ranks", "of", "it"]
     assert [line.split()[:2] for line in told[1:3]] == [["h0", "0-1"], ["h1", "2-3"]]
     assert told[3:] == [
@@ -562,13 +564,13 @@ def test_from_which_size_on_switchml_is_faster() -> None:
     assert slow is not None
     assert slow["min_numel"] is None
     assert measure.summarize([one, []]) is None
-    told = [*table.lines(table.data(legs.judge([rank(0), rank(1)]), found))]
+    told = [*table.lines(table.data(checks.judge([rank(0), rank(1)]), found))]
     assert told[-1] == "SwitchML is faster from 16 elements on: export SWITCHML_MIN_NUMEL=16"
-    simulated = legs.judge([rank(number, report={"simulator": True}) for number in (0, 1)])
+    simulated = checks.judge([rank(number, report={"simulator": True}) for number in (0, 1)])
     for measured in (found, slow):
         *_, last = table.lines(table.data(simulated, measured))
         assert last == "the switch is simulated: these times say nothing about one in a network"
-    assert [*table.lines(table.data(legs.judge([rank(0), rank(1)]), slow))][-1].startswith("Gloo")
+    assert [*table.lines(table.data(checks.judge([rank(0), rank(1)]), slow))][-1].startswith("Gloo")
 
 
 @pytest.mark.parametrize(
@@ -600,7 +602,7 @@ def test_steps_are_those_of_the_delegate() -> None:
     table = re.search(r"kStepNames\{([^}]*)\}", render.text("patch/SwitchMLJoining.hpp"))
     assert table is not None
     names = re.findall('"([^"]*)"', table[1])
-    assert tuple(names) == legs.STEPS
+    assert tuple(names) == checks.STEPS
     lines = (DOCS / "runtime.md").read_text().splitlines()
     (row,) = [line for line in lines if line.startswith("| `step` |")]
     assert re.findall(r"`(\w+)`", row)[1:] == names[:-1]

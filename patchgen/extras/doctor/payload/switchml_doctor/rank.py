@@ -11,7 +11,7 @@ import sys
 import tempfile
 from typing import Any
 
-from . import legs, table
+from . import checks, table
 from .address import find_gloo_address
 from .attempt import Attempt
 from .config import find_proxy, read_text, read_values, without_numbers
@@ -187,7 +187,7 @@ class _Doctor:
 
     def _lead(self) -> int:
         ranks = self._seated(self._given.timeout)
-        seen = legs.judge(ranks).findings
+        seen = checks.judge(ranks).findings
         goes = all(one.state != BAD for name in _FIRST for one in seen[name])
         self._meeting.publish("goes", goes)
         if goes:
@@ -200,7 +200,7 @@ class _Doctor:
             self._attempt.cancel()
         self._try_each(ranks)
         times = summarize([rank.get("attempt", {}).get("times") or [] for rank in ranks])
-        report = table.data(legs.judge(ranks), times)
+        report = table.data(checks.judge(ranks), times)
         self._show(report)
         code = 0 if report["holds"] else FAILED
         self._meeting.publish("code", code)
@@ -210,8 +210,8 @@ class _Doctor:
 
     def _try_each(self, ranks: "list[dict[str, Any]]") -> None:
         """If no rank had an answer, let each rank try alone, to find whose packets get lost."""
-        failed = legs.judge(ranks).failed
-        silent = failed is not None and failed.name == "answers" and legs.is_silent(ranks)
+        failed = checks.judge(ranks).failed
+        silent = failed is not None and failed.name == "answers" and checks.is_silent(ranks)
         wanted = silent and not self._simulated
         if not wanted:
             self._alone.cancel()

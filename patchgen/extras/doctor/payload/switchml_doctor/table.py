@@ -2,8 +2,8 @@
 
 from typing import Any, Iterator
 
+from .checks import CHECKS, Verdict
 from .finding import BAD, DOUBTFUL, GOOD
-from .legs import LEGS, Verdict
 
 _MARKS = {GOOD: "ok", DOUBTFUL: "?", BAD: "NO"}
 _SHOWN = 8  # findings that are printed
@@ -16,15 +16,15 @@ def data(verdict: Verdict, times: "dict[str, Any] | None" = None) -> "dict[str, 
     switch = "simulated" if first.get("simulator") else ""
     return {
         "holds": failed is None,
-        "leg": failed.name if failed else "",
+        "check": failed.name if failed else "",
         "advice": failed.advice if failed else "",
         "hosts": _hosts_of(verdict, failed.name) if failed else [],
-        "legs": [leg.name for leg in LEGS],
+        "checks": [check.name for check in CHECKS],
         "ranks": [
             {
                 "rank": rank["rank"],
                 "host": rank["host"],
-                "legs": {
+                "checks": {
                     name: {"state": found[place].state, "words": found[place].words}
                     for name, found in verdict.findings.items()
                 },
@@ -42,20 +42,20 @@ def lines(report: "dict[str, Any]") -> "Iterator[str]":
     hosts = {}  # type: dict[str, list[Any]]
     for rank in report["ranks"]:
         hosts.setdefault(rank["host"], []).append(rank)
-    names = report["legs"]
+    names = report["checks"]
     rows = [["host", "ranks of it", *names]]
     for host, ranks in hosts.items():
-        marks = [_mark([rank["legs"][name]["state"] for rank in ranks]) for name in names]
+        marks = [_mark([rank["checks"][name]["state"] for rank in ranks]) for name in names]
         rows.append([host, _numbers([rank["rank"] for rank in ranks]), *marks])
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
-    for state, title in ((BAD, report["leg"]), (DOUBTFUL, "")):
+    for state, title in ((BAD, report["check"]), (DOUBTFUL, "")):
         yield from _findings(report, state, title)
-    if report["leg"]:
+    if report["check"]:
         yield f"what to do: {report['advice']}"
     else:
-        yield "all legs hold"
+        yield "all checks hold"
     if report["times"]:
         yield from _times(report["times"])
 
@@ -78,11 +78,11 @@ def _times(times: "dict[str, Any]") -> "Iterator[str]":
         )
 
 
-def _findings(report: "dict[str, Any]", state: str, leg: str) -> "Iterator[str]":
+def _findings(report: "dict[str, Any]", state: str, check: str) -> "Iterator[str]":
     told = {}  # type: dict[tuple[str, str], list[Any]]
     for rank in report["ranks"]:
-        for name, one in rank["legs"].items():
-            if one["state"] == state and leg in {"", name}:
+        for name, one in rank["checks"].items():
+            if one["state"] == state and check in {"", name}:
                 told.setdefault((name, one["words"]), []).append(rank)
     for (name, words), ranks in list(told.items())[:_SHOWN]:
         where = sorted({rank["host"] for rank in ranks})
@@ -92,8 +92,8 @@ def _findings(report: "dict[str, Any]", state: str, leg: str) -> "Iterator[str]"
         yield f"and {len(told) - _SHOWN} more; --json has all"
 
 
-def _hosts_of(verdict: Verdict, leg: str) -> "list[str]":
-    found = zip(verdict.ranks, verdict.findings[leg])
+def _hosts_of(verdict: Verdict, check: str) -> "list[str]":
+    found = zip(verdict.ranks, verdict.findings[check])
     return sorted({rank["host"] for rank, one in found if one.state == BAD})
 
 

@@ -10,7 +10,7 @@ _DELEGATE = "switchml: "  # prefix of the delegate's lines
 _DECISIVE = ("switchml", "torch", "simulator", "flags", "protocol", "fixes")
 
 
-class Leg(NamedTuple):
+class Check(NamedTuple):
     """One check of a part of the way to the switch."""
 
     name: str
@@ -209,28 +209,28 @@ def _failure(rank: Any) -> str:
     return str(report.get("failure") or report.get("failover", {}).get("reason", ""))
 
 
-LEGS = (
-    Leg("ranks", look_at_ranks, "start each rank once, and all of them"),
-    Leg("software", look_at_software,
+CHECKS = (
+    Check("ranks", look_at_ranks, "start each rank once, and all of them"),
+    Check("software", look_at_software,
         "install the same torch, plugin and client library on all hosts"),
-    Leg("gloo", look_at_gloo,
+    Check("gloo", look_at_gloo,
         "name an interface with a way to the other hosts in GLOO_SOCKET_IFNAME, on all hosts one "
         "with IPv4, or on all with IPv6"),
-    Leg("switchml.cfg", look_at_file, "copy one file to all hosts, without rank and num_workers"),
-    Leg("settings", look_at_settings, "use the same switchml.cfg and variables on all hosts"),
-    Leg("machine", look_at_machine,
+    Check("switchml.cfg", look_at_file, "copy one file to all hosts, without rank and num_workers"),
+    Check("settings", look_at_settings, "use the same switchml.cfg and variables on all hosts"),
+    Check("machine", look_at_machine,
         "huge pages: echo 2048 > /proc/sys/vm/nr_hugepages, or a smaller pool_size; "
         "locked memory: ulimit -l unlimited; "
         "MTU: ip link set dev INTERFACE mtu 9000; link: the cable and the port"),
-    Leg("controller", look_at_controller,
+    Check("controller", look_at_controller,
         "start the controller, and check controller_ip and controller_port"),
-    Leg("session", look_at_session, "see the message; the controller serves one job at a time"),
-    Leg("packets", look_at_packets,
+    Check("session", look_at_session, "see the message; the controller serves one job at a time"),
+    Check("packets", look_at_packets,
         "check worker_ip and the card of extra_eal_options: what DPDK drives has to be linked"),
-    Leg("answers", look_at_answers,
+    Check("answers", look_at_answers,
         "check the switch's port of this host: is it up, with the MAC of the card, and is the MTU "
         "of all between as large"),
-    Leg("sums", look_at_sums, "end other jobs that use the switch, and use a fixed library"),
+    Check("sums", look_at_sums, "end other jobs that use the switch, and use a fixed library"),
 )  # fmt: skip
 
 
@@ -239,16 +239,16 @@ class Verdict(NamedTuple):
 
     ranks: "list[Any]"
     findings: "dict[str, list[Finding]]"
-    failed: "Leg | None"
+    failed: "Check | None"
 
 
 def judge(ranks: "list[Any]") -> Verdict:
     """Run every check for every rank. The ranks are in order."""
-    findings = {leg.name: [leg.look(rank, ranks) for rank in ranks] for leg in LEGS}
-    failed = [leg for leg in LEGS if any(one.state == BAD for one in findings[leg.name])]
+    findings = {check.name: [check.look(rank, ranks) for rank in ranks] for check in CHECKS}
+    failed = [check for check in CHECKS if any(one.state == BAD for one in findings[check.name])]
     left = [rank for rank in ranks if _step(rank)]
     if left and not failed:  # no check explains why the group does not delegate
-        last = LEGS[-1]
+        last = CHECKS[-1]
         why = _report(left[0]).get("reason", "")
         findings[last.name] = [Finding(BAD, why) if _step(rank) else _good() for rank in ranks]
         failed = [last]
