@@ -5,6 +5,7 @@ python docs/grafana.py > docs/grafana.json
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import sys
@@ -25,6 +26,7 @@ _DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _RANK = "{{host}} rank {{rank}}"
 
 
+@functools.cache
 def metrics() -> dict[str, str]:
     """Return the help of each metric by its name, read from the sources that write the metrics."""
     call = re.compile(r'\b(?:counter|begin|histogram)\(\s*"(switchml_\w+)",\s*"([^"]+)"')

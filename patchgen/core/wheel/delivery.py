@@ -7,14 +7,12 @@ import shlex
 import shutil
 from dataclasses import dataclass, replace
 
-from patchgen.core.library import origin
 from patchgen.core.patch import patchfile
 from patchgen.core.patch.recipes import Recipe
-from patchgen.core.source import Source
 from patchgen.core.wheel import provenance
 from patchgen.core.wheel.provenance import Isolation
 from patchgen.core.wheel.session import Session
-from patchgen.core.wheel.values import Built, Environment, Patched
+from patchgen.core.wheel.values import Built
 from patchgen.system import files
 from patchgen.system.files import Artifact
 
@@ -46,7 +44,7 @@ def deliver(session: Session, built: Built) -> Delivered:
     os.makedirs(request.output, exist_ok=True)
     wheel = os.path.join(request.output, built.wheel.name)
     described = replace(
-        describe(session, built.source, built.env, built.patch),
+        provenance.gather_inputs(session, built.source, built.env, built.patch),
         wheel=Artifact(built.wheel.name, built.wheel.size, built.wheel.sha256),
         isolation=Isolation(
             session.place.reason,
@@ -73,33 +71,6 @@ def deliver(session: Session, built: Built) -> Delivered:
     beside = (patched, constraints, provenance.write(wheel, described))
     commands = list_commands(python, wheel, constraints, request.recipe)
     return Delivered(wheel, built.wheel.sha256, python, beside, tuple(map(shlex.join, commands)))
-
-
-def describe(
-    session: Session, source: Source, env: Environment, patch: Patched
-) -> provenance.WheelInputs:
-    """Describe the inputs of a wheel that is not packed yet."""
-    request = session.request
-    return provenance.WheelInputs(
-        wheel=None,
-        version=request.version,
-        pin=request.pin,
-        commits=source.commits,
-        addresses=source.addresses,
-        patch_sha256=patch.sha256,
-        options=request.options,
-        client_sha256=patch.client,
-        simulator=patch.simulator,
-        lock_sha256=env.lock_file,
-        toolchain=env.toolchain.data(),
-        variables=env.variables,
-        epoch=source.epoch,
-        build_path=session.place.path(request.source),
-        isolation=Isolation(session.place.reason, {}),
-        accepted=request.accepted,
-        without=request.without,
-        client=origin.describe_home(request.options.switchml_home),
-    )
 
 
 def compose_constraints(version: str, recipe: Recipe) -> str:

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 
 from patchgen.core.library import origin
 from patchgen.core.patch.pins import Pin
+from patchgen.core.source import Source
 from patchgen.core.source.addresses import SOURCE
+from patchgen.core.wheel.session import Session
+from patchgen.core.wheel.values import Environment, Patched
 from patchgen.options import Options
 from patchgen.system import paths, statement
 from patchgen.system.files import Artifact
@@ -65,6 +68,33 @@ class WheelInputs:
     """Submodules that were left out."""
     client: Mapping[str, object] = field(default_factory=dict)
     """Provenance of the client library, from `origin.describe_home`."""
+
+
+def gather_inputs(
+    session: Session, source: Source, env: Environment, patch: Patched
+) -> WheelInputs:
+    """Return the inputs of a wheel that is not packed yet."""
+    request = session.request
+    return WheelInputs(
+        wheel=None,
+        version=request.version,
+        pin=request.pin,
+        commits=source.commits,
+        addresses=source.addresses,
+        patch_sha256=patch.sha256,
+        options=request.options,
+        client_sha256=patch.client,
+        simulator=patch.simulator,
+        lock_sha256=env.lock_file,
+        toolchain=env.toolchain.data(),
+        variables=env.variables,
+        epoch=source.epoch,
+        build_path=session.place.path(request.source),
+        isolation=Isolation(session.place.reason, {}),
+        accepted=request.accepted,
+        without=request.without,
+        client=origin.describe_home(request.options.switchml_home),
+    )
 
 
 def write(wheel: str, inputs: WheelInputs) -> str:

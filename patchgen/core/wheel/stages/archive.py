@@ -9,7 +9,7 @@ import shutil
 from dataclasses import asdict
 
 from patchgen.core.source import Source
-from patchgen.core.wheel import delivery, provenance, setup_py
+from patchgen.core.wheel import provenance, setup_py
 from patchgen.core.wheel.session import Session
 from patchgen.core.wheel.values import BuiltWheel, Environment, Objects, Patched
 from patchgen.errors import ToolError
@@ -66,5 +66,5 @@ def _compose_sbom(session: Session, source: Source, env: Environment, patched: P
         libraries = os.path.join(session.place.path(request.prefix), "lib")
         environ = {**environ, "LD_LIBRARY_PATH": libraries}
     objects = glob.glob(os.path.join(glob.escape(request.source), "torch", "lib", "*.so*"))
-    made = provenance.describe(delivery.describe(session, source, env, patched))
+    made = provenance.describe(provenance.gather_inputs(session, source, env, patched))
     return sbom.compose(made, sbom.find_libraries(objects, environ), "torch", request.version)

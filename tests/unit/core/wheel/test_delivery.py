@@ -11,7 +11,7 @@ import pytest
 from support.wheelhouse import PROVENANCE
 
 from patchgen.core.patch.recipes import Recipe
-from patchgen.core.wheel import delivery
+from patchgen.core.wheel import delivery, provenance
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.session import Session
 from patchgen.core.wheel.values import BuiltWheel
@@ -41,7 +41,7 @@ def test_another_wheel_of_that_name_is_replaced(
         Path(directory).mkdir()
         Path(directory, "a.whl").write_bytes(content)
     digest = hashlib.sha256(b"verified").hexdigest()
-    monkeypatch.setattr(delivery, "describe", lambda *_: PROVENANCE)
+    monkeypatch.setattr(provenance, "gather_inputs", lambda *_: PROVENANCE)
     values = dict.fromkeys(["source", "env", "patch"])
     online = SimpleNamespace(network="host")
     wheel = BuiltWheel("a.whl", digest, 8)
