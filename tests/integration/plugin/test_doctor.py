@@ -67,7 +67,7 @@ def words(report: Mapping[str, Any], rank: int) -> str:
     return str(found["checks"][report["check"]]["words"])
 
 
-def test_all_legs_hold(launch: Launcher) -> None:
+def test_all_checks_hold(launch: Launcher) -> None:
     report = examine(launch, code=0)
     assert (report["holds"], report["check"], report["hosts"]) == (True, "", [])
     for rank in report["ranks"]:

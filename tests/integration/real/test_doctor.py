@@ -91,7 +91,7 @@ def changed(launch: LabLauncher, old: str, new: str, both: tuple[str, str] = (""
     return Changed(**vars(launch), change=(old, new), everywhere=both)
 
 
-def test_all_legs_hold(launch: LabLauncher) -> None:
+def test_all_checks_hold(launch: LabLauncher) -> None:
     ranks = launch("doctor_cases:examine", 2, **arguments(40))
     assert [rank.result["code"] for rank in ranks] == [0, 0], ranks
     report = read_report(launch)

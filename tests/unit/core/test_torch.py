@@ -64,7 +64,7 @@ def test_reports_are_by_variant_and_the_plugin_is_last(
         ({}, {probe.PLUGIN: "undefined symbol"}, {PLUGIN: "undefined symbol"}),
     ],
 )
-def test_problems_are_by_way(
+def test_problems_are_by_variant(
     found: dict[str, Any], problems: dict[str, str], expected: dict[str, str]
 ) -> None:
     installed = read_answers(asked({**ANSWERS, **found}, problems))

@@ -66,7 +66,7 @@ def test_patch_is_never_built(there: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("variant", sorted({*VARIANTS} - {AUTO, GRAFT}))
-def test_given_graft_is_for_no_other_way(variant: str) -> None:
+def test_given_graft_is_for_no_other_variant(variant: str) -> None:
     with pytest.raises(OptionsError, match=f"--graft is not for --variant {variant}"):
         Job(("true",), "/python", "/cache", "/", {}, variant=variant, graft="/graft.so")
     Job(("true",), "/python", "/cache", "/", {}, variant=GRAFT, graft="/graft.so")
