@@ -1,115 +1,26 @@
-/// Delegation of allreduce to the SwitchML client library: what ProcessGroupGloo.cpp sees.
+/// Delegation of allreduce to SwitchML: what ProcessGroupGloo.cpp sees.
 ///
-/// The interface is C++14 and uses no type whose layout depends on _GLIBCXX_USE_CXX11_ABI, so that
-/// SwitchMLAllreduce.cpp may follow the ABI of the SwitchML archive and this file the one of torch.
-/// The glue to c10d is templates: no c10 or torch header meets the SwitchML headers.
+/// The glue to c10d is templates: no c10 or torch header meets those of the delegate library.
 #pragma once
 
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "SwitchMLCodec.hpp"
+#include "SwitchMLInterface.hpp"
 
 namespace switchml_torch {
 
-enum class Element : std::uint8_t { kFloat32, kInt32, kBFloat16, kFloat16, kOther };
-enum class Op : std::uint8_t { kSum, kAvg, kOther };
+/// The delegate of this process, whose library is opened at the first call; null where it cannot be
+/// opened.
+__attribute__((visibility("default"))) Interface* delegate() noexcept;
 
-/// Properties of an allreduce that decide, on every rank alike, whether it is delegated. What may
-/// differ between ranks (device, strides) does not belong here.
-struct Request {
-  Element element;
-  Op op;
-  std::size_t tensors;  // number of tensors, which are also summed with each other; 1 for one row
-  std::uint64_t numel;  // elements of all tensors
-};
-
-/// Memory of float32, or of int32, in which a part of an allreduce is summed.
-struct Memory {
-  void* data;
-  std::shared_ptr<void> owner;  // keeps it for as long as the library may write to it
-};
-
-/// Steps before and after the sum of each part of an allreduce, from one element to before another.
-/// The parts come in their order; where a part is `before`, an earlier one may not be `after` yet.
-struct Steps {
-  using Step = std::function<void(std::int64_t first, std::int64_t last)>;
-  Step before;  // brings the values, if it is set
-  Step after;   // takes the results
-  Step fill{};  // copies the values into the memory, in pieces of a part, unless they are there
-  std::function<Memory(std::int64_t first, std::int64_t last)> place{};  // after `before`
-};
-
-/// A message to or from another rank.
-struct Transfer {
-  /// Returns when it has arrived, or false when it was aborted. Throws where the other rank is
-  /// gone, or when the limit has passed.
-  std::function<bool(std::chrono::milliseconds limit)> wait;
-  std::function<void()> abort;
-};
-
-/// Connections of a rank to its neighbours in a ring of all ranks. The data stays as long as the
-/// transfer does, and is left alone once that is destroyed.
-struct Ring {
-  std::function<Transfer(unsigned channel, const void* data, std::size_t bytes)> send;
-  std::function<Transfer(unsigned channel, void* data, std::size_t bytes)> receive;
-  std::function<void()> close{};  // ends all connections at once; may be empty
-};
-
-/// The process group's Store. `get` waits for `key`, and throws when it does not appear within
-/// `limit`, which is positive. `has` does not wait. Not each Store is able to `remove` a key.
-/// `connect` connects the ranks, all at once.
-struct Exchange {
-  std::function<void(const char* key, const std::vector<std::uint8_t>& value)> set;
-  std::function<std::vector<std::uint8_t>(const char* key, std::chrono::milliseconds limit)> get;
-  std::function<bool(const char* key)> has;
-  std::function<void(const char* key)> remove;
-  std::function<Ring()> connect;
-};
-
-constexpr std::uint64_t kNoTicket = UINT64_MAX;
-
-/// True while the process group that owns `context` delegates. Lock-free.
-bool delegates(const void* context) noexcept;
-
-/// A ticket for a call of the group that owns `context`, or kNoTicket when the call stays with
-/// Gloo, which is counted. Lock-free where the group delegates.
-std::uint64_t takeTicket(const void* context, const Request& request) noexcept;
-
-/// Elements of a part of an allreduce of the delegating group, at most, unless it goes in fewer
-/// bits. Lock-free.
-std::uint64_t partNumel() noexcept;
-
-/// Replaces values by the sums over all ranks, or by the averages: int32 where that is the
-/// request's type, else float32. Its jobs are submitted when the ticket's turn has come. `limit` is
-/// how long all of it may take, once the values of its first part are there and the calls before it
-/// have ended: the timeout of the group where it is not positive, and SWITCHML_TIMEOUT_MS at most.
-/// The wait for them has no limit of its own: each has one, and a failure or abort() ends it.
-/// Throws std::runtime_error when a job failed, or did not finish within the limit, and what a step
-/// throws. The group uses SwitchML no more then, unless that was the last step.
-void reduce(std::uint64_t ticket, const Request& request, std::chrono::milliseconds limit,
-            const Steps& steps);
-
-/// A ticket that will never be submitted: the order over the ranks is lost, so the group uses
-/// SwitchML no more.
-void abandon(std::uint64_t ticket) noexcept;
-
-/// Lets the ranks of a new process group agree on whether it delegates.
-/// Throws std::runtime_error when a rank is missing, or SWITCHML_REQUIRE is set and it does not.
-void join(const std::vector<const void*>& contexts, int rank, int size,
-          std::chrono::milliseconds timeout, const Exchange& exchange);
-
-/// `context` is any of the group's.
-void leave(const void* context) noexcept;
-
-/// Fails what the group has in flight. It uses SwitchML no more.
-void abort(const void* context) noexcept;
+/// Lets the ranks of a new process group agree, as Interface::join() does. A rank without the
+/// library refuses, and all ranks take Gloo.
+__attribute__((visibility("default"))) void agree(const std::vector<const void*>& contexts,
+                                                  int rank, int size,
+                                                  std::chrono::milliseconds timeout,
+                                                  const Exchange& exchange);
 
 /// Ring over the connections of a Gloo context that nothing else uses: where a message is late Gloo
 /// closes all of them, and one that was aborted holds up those behind it.
@@ -152,17 +63,14 @@ void join(Store& store, const std::vector<std::shared_ptr<Context>>& contexts, i
   for (const auto& context : contexts) {
     keys.push_back(context.get());
   }
-  join(keys, rank, size, timeout, exchange);
+  agree(keys, rank, size, timeout, exchange);
 }
 
 template <typename Context>
 void leave(const std::vector<std::shared_ptr<Context>>& contexts) {
-  leave(contexts.empty() ? nullptr : contexts[0].get());
-}
-
-template <typename Context>
-void abort(const std::vector<std::shared_ptr<Context>>& contexts) {
-  abort(contexts.empty() ? nullptr : contexts[0].get());
+  if (delegate() != nullptr) {
+    delegate()->leave(contexts.empty() ? nullptr : contexts[0].get());
+  }
 }
 
 /// ReduceOp::AVG, which not every torch has.
@@ -209,7 +117,7 @@ class Ticket {
                  static_cast<std::uint64_t>(numelOf(inputs))},
         open_(inputs.size() != 1) {
     if (!open_) {
-      number_ = takeTicket(context_, request_);
+      take();
     }
   }
 
@@ -233,7 +141,7 @@ class Ticket {
     if (open_) {
       open_ = false;
       request_.tensors = 1;
-      number_ = takeTicket(context_, request_);
+      take();
     }
     return number_ != kNoTicket;
   }
@@ -276,7 +184,7 @@ class Ticket {
       };
       const auto number = number_;
       number_ = kNoTicket;
-      switchml_torch::reduce(number, request_, limit_, steps);
+      delegate()->reduce(number, request_, limit_, steps);
     } catch (...) {
       drop();
       throw;
@@ -288,13 +196,17 @@ class Ticket {
   void close() noexcept {
     if (open_) {
       open_ = false;
-      takeTicket(context_, request_);
+      take();
     }
+  }
+
+  void take() noexcept {
+    number_ = delegate() == nullptr ? kNoTicket : delegate()->takeTicket(context_, request_);
   }
 
   void drop() noexcept {
     if (number_ != kNoTicket) {
-      abandon(number_);
+      delegate()->abandon(number_);
       number_ = kNoTicket;
     }
   }

@@ -8,6 +8,17 @@ import json
 
 import torch
 
+# What the report has where the delegate library cannot be opened, unless the glue says more.
+_CLOSED = {
+    "flags": "", "simulator": False, "client": "", "protocol": 0, "delegating": False,
+    "failure": "", "decision": "allreduce stays with Gloo", "step": "offer", "objection": "",
+    "late": False, "offer": {}, "terms": {}, "filled_in": "", "calls": 0, "bytes": 0, "hint": "",
+    "packets": None, "fallbacks": dict.fromkeys(("group", "op", "dtype", "tensors", "numel"), 0),
+    "failover": {
+        "failovers": 0, "returns": 0, "reason": "", "redone": 0, "calls": 0, "seconds": 0.0,
+    },
+}  # fmt: skip
+
 
 def _function():
     """Return the report function of the patched process group; None in an unpatched torch.
@@ -37,6 +48,7 @@ def report():
     docs/runtime.md of switchml-patch has a table of its keys. `step` is the step at which the ranks
     of the newest group did not agree: offer, controller (this rank did not reach it), stop, start,
     probe (its sum did not reach this rank), sums (its sum did) or connect; empty if they agreed.
+    `problem` is why the delegate library could not be opened; empty if it could.
     """
     function = _function()
     if function is None:
@@ -46,8 +58,14 @@ def report():
         buffer = ctypes.create_string_buffer(size)
         needed = function(buffer, size)
         if needed <= size:
-            return json.loads(buffer.value.decode("utf-8", "replace"))
+            return complete(buffer.value)
         size = needed
+
+
+def complete(content):
+    """Return the report that the glue has written, with all keys."""
+    written = json.loads(content.decode("utf-8", "replace"))
+    return {**_CLOSED, "objection": written.get("problem", ""), **written}
 
 
 if __name__ == "__main__":

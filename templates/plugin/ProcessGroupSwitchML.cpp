@@ -335,7 +335,7 @@ void ProcessGroupSwitchML::agree(const std::string& key, std::chrono::millisecon
     return ringOf(makeGloo(c10::make_intrusive<c10d::PrefixStore>("failover", own), getRank(),
                            getSize(), limitOf(timeout)));
   });
-  records_->begin(delegates(pool_[0].get()));
+  records_->begin(isDelegating());
 }
 
 c10::intrusive_ptr<Group> ProcessGroupSwitchML::adopt(const c10::intrusive_ptr<c10d::Store>& store,
@@ -385,7 +385,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::reduceScattered(
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::delegated(
     Kind kind, const std::vector<at::Tensor>& sources, const std::vector<at::Tensor>& targets) {
-  const bool delegating = delegates(pool_[0].get());
+  const bool delegating = isDelegating();
   TORCH_CHECK(!delegating || !pool_[0]->forked(),
               "this process group was made before this process was forked");
   if (delegating && !sources[0].is_cpu()) {
@@ -443,12 +443,12 @@ std::uint64_t ProcessGroupSwitchML::getSequenceNumberForGroup() {
 
 /// The group leaves SwitchML to the next one, which may be made while this one is there.
 void ProcessGroupSwitchML::giveUp() {
-  if (!delegates(pool_[0].get()) || pool_[0]->forked()) {
+  if (!isDelegating() || pool_[0]->forked()) {
     return;
   }
   const Unlocked unlocked;
   *aborted_ = true;
-  switchml_torch::abort(pool_);
+  delegate()->abort(pool_[0].get());
   std::unique_lock<std::mutex>(order_).unlock();  // no call is between its ticket and the pool
   end();
 }

@@ -46,7 +46,7 @@ class ProcessGroupSwitchML : public Forwarding {
   /// Waits for the delegated sums, but for no callback, which may itself end groups.
   ~ProcessGroupSwitchML() override;
 
-  /// Throws as switchml_torch::join() does.
+  /// Throws as Interface::join() does.
   void agree(const std::string& key, std::chrono::milliseconds timeout) override;
 
   const std::string getBackendName() const override { return name_; }
@@ -100,6 +100,10 @@ class ProcessGroupSwitchML : public Forwarding {
                                   std::chrono::milliseconds timeout) override;
 
   void numberRecords() override { records_->number(*wrapped_); }
+
+  bool isDelegating() const {
+    return switchml_torch::delegate() != nullptr && delegate()->delegates(pool_[0].get());
+  }
 
   std::chrono::milliseconds limitOf(std::chrono::milliseconds timeout) const {
     return timeout > timeout.zero() ? timeout : limit_.load();

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "SwitchMLQuantize.hpp"
+#include "sum/SwitchMLQuantize.hpp"
 
 namespace switchml_torch {
 

@@ -110,7 +110,7 @@ class Staging {
   const at::Tensor& fetch() {
     row_ = hostMemory();
     size_ = static_cast<std::int64_t>(
-        std::min<std::uint64_t>(partNumel(), static_cast<std::uint64_t>(row_.numel())));
+        std::min<std::uint64_t>(delegate()->partNumel(), static_cast<std::uint64_t>(row_.numel())));
     wait(produced_);
     const c10::StreamGuard guard(streams_.out);
     for (std::int64_t first = 0; first < row_.numel(); first += size_) {

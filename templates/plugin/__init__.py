@@ -4,7 +4,6 @@ import torch.distributed, torch_switchml torch.distributed.init_process_group("s
 """
 
 import atexit
-import json
 import os
 import sys
 import warnings
@@ -46,7 +45,7 @@ def is_patched():
 
 def report():
     """Return the state of this process as a dict: see torch.distributed.switchml."""
-    return _patch.report() if _PATCHED else json.loads(_C.report().decode("utf-8", "replace"))
+    return _patch.report() if _PATCHED else _patch.complete(_C.report())
 
 
 report.__doc__ = _patch.report.__doc__

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "SwitchMLQuantize.hpp"
+#include "sum/SwitchMLQuantize.hpp"
 #include "timing.hpp"
 
 namespace quantize = switchml_torch::quantize;

@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "SwitchMLAgreement.hpp"
+#include "join/SwitchMLAgreement.hpp"
 
 using switchml_torch::Exchange;
 using switchml_torch::kProtocol;

@@ -261,7 +261,7 @@ class Group {
     return submit(std::move(work));
   }
 
-  void abort() { switchml_torch::abort(contexts_); }
+  void abort() { switchml_torch::delegate()->abort(contexts_[0].get()); }
   void leave() const { switchml_torch::leave(contexts_); }
 
   std::shared_ptr<Work> make(Tensor tensor, ReduceOp op = ReduceOp::SUM) {
@@ -567,8 +567,8 @@ void readers(const Rank& me) {
   std::thread reader([&done] {
     Context stranger;
     while (!done) {
-      check(!switchml_torch::delegates(&stranger), "no group of a stranger delegates");
-      const auto ticket = switchml_torch::takeTicket(
+      check(!switchml_torch::delegate()->delegates(&stranger), "no group of a stranger delegates");
+      const auto ticket = switchml_torch::delegate()->takeTicket(
           &stranger, {switchml_torch::Element::kFloat32, switchml_torch::Op::kSum, 1, 0});
       check(ticket == switchml_torch::kNoTicket, "nothing to sum, no ticket");
     }
@@ -656,8 +656,9 @@ void refused(const Rank& me) {
   for (const char* name : {"refused", "later"}) {
     auto group = me.group(name);
     me.sum(group, 3, false);
-    check(report().find(late && name[0] == 'r' ? "\"late\": true" : "\"late\": false") !=
-              std::string::npos,
+    check(std::getenv("NO_LIBRARY") != nullptr ||
+              report().find(late && name[0] == 'r' ? "\"late\": true" : "\"late\": false") !=
+                  std::string::npos,
           report());
   }
 }
@@ -1032,7 +1033,8 @@ void forked(const Rank& me) {
     DirectoryStore store(me.root, "child" + std::to_string(me.rank));
     std::vector<std::shared_ptr<Context>> contexts{std::make_shared<Context>()};
     switchml_torch::join(store, contexts, 0, 1, me.timeout, {});
-    check(!switchml_torch::delegates(contexts[0].get()), "a forked child must not delegate");
+    check(!switchml_torch::delegate()->delegates(contexts[0].get()),
+          "a forked child must not delegate");
     std::exit(23);
   }
   int status = 0;

@@ -20,7 +20,7 @@
 #include <tuple>
 #include <vector>
 
-#include "SwitchMLFailover.hpp"
+#include "recover/SwitchMLFailover.hpp"
 #include "wires.hpp"
 
 namespace {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "SwitchMLHost.hpp"
+#include "base/SwitchMLHost.hpp"
 
 using namespace switchml_torch;
 

@@ -7,8 +7,8 @@
 #include <future>
 #include <iterator>
 
-#include "SwitchMLMetrics.hpp"
 #include "forked.hpp"
+#include "report/SwitchMLMetrics.hpp"
 
 namespace {
 

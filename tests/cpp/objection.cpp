@@ -5,7 +5,7 @@
 #include <iostream>
 #include <string>
 
-#include "SwitchMLConfig.hpp"
+#include "join/SwitchMLConfig.hpp"
 
 int main(int argc, char** argv) {
   switchml::Config config;

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "SwitchMLProbe.hpp"
+#include "join/SwitchMLProbe.hpp"
 
 using switchml_torch::Probe;
 

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "SwitchMLPulse.hpp"
+#include "recover/SwitchMLPulse.hpp"
 #include "wires.hpp"
 
 namespace {

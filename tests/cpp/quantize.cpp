@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "SwitchMLQuantize.hpp"
+#include "sum/SwitchMLQuantize.hpp"
 
 namespace {
 

@@ -1,29 +1,51 @@
-// The delegate's needs of its headers, of the client library and of its flags, in a tenth of its
-// time. For tests of how it is compiled and linked.
+// The delegate library's needs of its headers, of the client library and of its flags, in a tenth
+// of its time. For tests of how it is compiled, linked and opened.
 #include <switchml/context.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
-#include "SwitchMLAllreduce.hpp"
+#include "SwitchMLInterface.hpp"
 
-#ifndef SWITCHML_TORCH_FLAGS
-#define SWITCHML_TORCH_FLAGS ""
-#endif
 #ifdef SWITCHML_SIMULATOR
 #define SIMULATOR "true"
 #else
 #define SIMULATOR "false"
 #endif
 
-bool switchml_torch::delegates(const void* context) noexcept {
-  switchml::Config config;
-  return context != nullptr && config.LoadFromFile(std::getenv("SWITCHML_CONFIG")) &&
-         switchml::Context::GetInstance().Start(&config);
-}
+extern "C" __attribute__((weak)) int fake_drivers();  // of a DPDK, that have registered themselves
 
-extern "C" __attribute__((visibility("default"))) std::size_t switchml_torch_report(
-    char* buffer, std::size_t capacity) {
-  return static_cast<std::size_t>(std::snprintf(
-      buffer, capacity, "{\"flags\": \"%s\", \"simulator\": %s}", SWITCHML_TORCH_FLAGS, SIMULATOR));
+namespace {
+
+class Small final : public switchml_torch::Interface {
+  bool delegates(const void* context) const noexcept override {
+    switchml::Config config;
+    return context != nullptr && config.LoadFromFile(std::getenv("SWITCHML_CONFIG")) &&
+           switchml::Context::GetInstance().Start(&config);
+  }
+  std::uint64_t takeTicket(const void*, const switchml_torch::Request&) noexcept override {
+    return switchml_torch::kNoTicket;
+  }
+  std::uint64_t partNumel() const noexcept override { return 0; }
+  void reduce(std::uint64_t, const switchml_torch::Request&, std::chrono::milliseconds,
+              const switchml_torch::Steps&) override {}
+  void abandon(std::uint64_t) noexcept override {}
+  void join(const std::vector<const void*>&, int, int, std::chrono::milliseconds,
+            const switchml_torch::Exchange&) override {}
+  void leave(const void*) noexcept override {}
+  void abort(const void*) noexcept override {}
+  std::size_t report(char* buffer, std::size_t capacity) const override {
+    return static_cast<std::size_t>(std::snprintf(
+        buffer, capacity,
+        "{\"problem\": \"\", \"flags\": \"%s\", \"simulator\": " SIMULATOR ", \"drivers\": %d}",
+        SWITCHML_TORCH_FLAGS, fake_drivers == nullptr ? 0 : fake_drivers()));
+  }
+};
+
+}  // namespace
+
+switchml_torch::Interface* switchml_torch_interface(const char* digest) {
+  static Small own;
+  return std::string(digest) == SWITCHML_TORCH_DIGEST ? &own : nullptr;
 }

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "SwitchMLHost.hpp"
-#include "SwitchMLSaturation.hpp"
+#include "base/SwitchMLHost.hpp"
+#include "sum/SwitchMLSaturation.hpp"
 
 namespace {
 

@@ -21,8 +21,7 @@ from patchgen.options import REFUSED_IN_HOMES, Options, resolve
 
 MAKERS = {"Ninja": "ninja", "Unix Makefiles": "make"}
 SOURCES = ("Store.cpp", "Utils.cpp", "ProcessGroupGloo.cpp")
-OURS = "SwitchMLLibrary.cpp"
-SEEING = ("SwitchMLJoining.cpp", OURS)  # what SwitchML's headers are for
+OURS = "switchml_torch.cpp"
 
 # As in PyTorch, and stricter: the linker drops libraries that stand before their user, and reports
 # undefined symbols at once.
@@ -30,6 +29,7 @@ SETTINGS = """\
 set(CMAKE_CXX_STANDARD 14)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_INSTALL_RPATH $ORIGIN)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH TRUE)
 set(CMAKE_SHARED_LINKER_FLAGS -Wl,--as-needed,-z,defs)
 set(USE_DISTRIBUTED ON)
@@ -106,8 +106,6 @@ library.switchml_torch_report.restype = ctypes.c_size_t
 buffer = ctypes.create_string_buffer(4096)
 library.switchml_torch_report(buffer, ctypes.c_size_t(4096))
 print(buffer.value.decode())
-for name in sys.argv[2:]:
-    print(name, getattr(library, name)())
 """
 
 
@@ -145,7 +143,12 @@ class Project:
 
     @property
     def built(self) -> Path:
-        return next(self.build.rglob(self.library))
+        """The library of torch, which opens the one of the delegate beside it."""
+        return self.build / "lib" / self.library
+
+    @property
+    def delegate(self) -> Path:
+        return self.build / "lib" / render.LIBRARY
 
     def patch(self, options: Options) -> None:
         """Apply the patch with these flags: nothing else changes."""
@@ -188,7 +191,7 @@ def project(root: Path, pin: Pin, options: Options, *, whole: bool = False) -> P
         stem = name.split(".")[0]
         files[f"{pin.source_dir}/{name}"] = f"int {stem.lower()}() {{ return 0; }}\n"
     files[f"{pin.source_dir}/ProcessGroupGloo.cpp"] = (
-        include + "int gloo() { return switchml_torch::delegates(nullptr); }\n"
+        include + "int gloo() { return switchml_torch::delegate() != nullptr; }\n"
     )
     hook = render.hooks(pin)["cmake"].decode().rstrip("\n")
     for name, content in files.items():
@@ -197,11 +200,8 @@ def project(root: Path, pin: Pin, options: Options, *, whole: bool = False) -> P
     for name, new in render.new_files(options, pin).items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(new)
-    # One text compiles in a third of the time; tests of a whole build have each file by itself.
-    sources = [root / pin.source_dir / name for name in render.DELEGATE]
-    text = "".join(path.read_text() for path in sources) if whole else SMALL.read_text()
-    for path in sources:
-        path.write_text(text if path.name == OURS else "")
+    if not whole:
+        shutil.copy(SMALL, root / render.PROJECT / "src" / OURS)
     return Project(root, pin)
 
 
@@ -216,10 +216,10 @@ def options(home: Path, *flags: str, **homes: Path) -> Options:
     return resolve(given, {}, "/nowhere")
 
 
-def report(library: Path, *functions: str) -> tuple[dict[str, Any], dict[str, int]]:
-    """Return the report of a library loaded by a fresh process, and what its functions return."""
-    first, *rest = run(sys.executable, "-c", ASK, library, *functions).splitlines()
-    return json.loads(first), {line.split()[0]: int(line.split()[1]) for line in rest}
+def report(library: Path) -> dict[str, Any]:
+    """Return the report of a library that a fresh process loads."""
+    told: dict[str, Any] = json.loads(run(sys.executable, "-c", ASK, library))
+    return told
 
 
 def run_path(library: Path) -> list[str]:

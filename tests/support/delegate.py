@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from patchgen.core.patch import pins
 from patchgen.core.patch import render as rendering
 from patchgen.system.ports import free_port
 from support.configs import with_values
@@ -22,6 +21,7 @@ MARKS = """\
 #define SWITCHML_TORCH_CLIENT ""
 #endif
 #define SWITCHML_TORCH_FLAGS ""
+#define SWITCHML_TORCH_DIGEST "linked"
 """
 WRAPPED = (
     "_ZN8switchml7Context5StartEPNS_6ConfigE",
@@ -40,10 +40,11 @@ TERMS = {"timeout": 1, "timeout_threshold": 100, "timeout_threshold_increment": 
 
 
 def render(directory: Path) -> None:
-    """Write the C++ of the patch for the default pin."""
-    pin = pins.find(pins.DEFAULT, pins.shipped())
-    for path, content in rendering.fixed_files(pin).items():
-        (directory / Path(path).name).write_bytes(content)
+    """Write the C++ of the delegate library and of its glue, in the folders of the library."""
+    for path, content in rendering.compiled_files("").items():
+        target = directory / path.removeprefix(f"{rendering.PROJECT}/src/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
 
 
 def compiled(
@@ -68,7 +69,8 @@ def unite(directory: Path) -> Path:
     The test of the whole delegate stays apart: as in a torch, the linker takes functions of both
     from the first.
     """
-    names = (*rendering.DELEGATE, CPP / "threads.cpp", CPP / "states.cpp")
+    tests = (CPP / f"{name}.cpp" for name in ("linked", "threads", "states"))
+    names = ("switchml_torch.cpp", *tests)
     unit = directory / "unit.cpp"
     unit.write_text(MARKS + "".join(f'#include "{name}"\n' for name in names))
     return unit

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from patchgen.core.patch import render
 from patchgen.extras.install.graft.identity import Identity
 from patchgen.extras.install.payload import graft_hook
 from support import command
@@ -68,6 +69,7 @@ class Fake:
         identity = dataclasses.replace(self.identity, **changes)  # type: ignore[arg-type]
         text = graft_hook.MARK.decode() + identity.to_json()
         compile_shared(path, _GRAFT % json.dumps(text), *arguments)
+        (path.parent / render.LIBRARY).write_text("its delegate")
         return path
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,43 @@ def check_stays_with_gloo(ranks: list[Rank]) -> None:
     for result in results(ranks):
         assert result["report"]["calls"] == 0
         assert result["report"]["fallbacks"]["group"] == 2
+
+
+GONE = "libgone.so.1: cannot open shared object file"
+
+
+def break_library(path: Path) -> None:
+    """Replace a delegate library by one that needs a library which is missing."""
+    gone = path.with_name("libgone.so.1")
+    path.unlink()
+    for name, needed in ((gone, ()), (path, ("-Wl,--no-as-needed", str(gone)))):
+        options = [*needed, f"-Wl,-soname,{name.name}", "-o", str(name)]
+        subprocess.run(["cc", "-shared", "-x", "c", os.devnull, "-x", "none", *options], check=True)
+    gone.unlink()
+
+
+def check_hidden_library(launch: Launcher, hidden: Mapping[str, str]) -> None:
+    """Check that all ranks take Gloo at once, or raise, where one cannot open the library.
+
+    `hidden` is the environment of such a rank.
+    """
+    for absent, named in (((0,), "rank 0"), ((2,), "rank 2"), ((0, 1, 2), "ranks 0-2")):
+        rank_env = dict.fromkeys(absent, hidden)
+        ranks = launch("outcome", 3, rank_env=rank_env, timeout=600, limit=120)
+        for number, result in enumerate(results(ranks)):
+            report = result["report"]
+            assert (report["calls"], report["step"]) == (0, "offer")
+            assert report["reason"].startswith(f"{named}: {GONE}")
+            assert report["problem"].startswith(GONE if number in absent else "")
+        line = f"switchml: process group of 3 ranks: allreduce stays with Gloo: {named}: {GONE}"
+        assert ranks[0].err.count(line) == 1
+        for number, rank in enumerate(ranks):
+            warnings = rank.err.count(f"switchml: warning: rank {number}: {GONE}")
+            assert warnings == (number in absent)
+    ranks = launch("refused", 3, rank_env={2: hidden}, env={"SWITCHML_REQUIRE": "1"}, limit=120)
+    for rank in ranks:
+        assert "SWITCHML_REQUIRE is set" in rank.result["error"]
+        assert f"rank 2: {GONE}" in rank.result["error"]
 
 
 def check_sums(launch: Launcher, world: int, prepostprocessor: str) -> None:

@@ -12,51 +12,24 @@ from patchgen import __version__
 from patchgen.core.patch import record
 from patchgen.core.patch.pins import Pin
 from patchgen.errors import PatchgenError
-from patchgen.options import BACKENDS, DUMMY, FLAGS, Options
+from patchgen.options import BACKENDS, FLAGS, Options
 from patchgen.system import paths
 from patchgen.templates import DIRECTORY
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-SOURCES = (
-    "SwitchMLAgreement.hpp",
-    "SwitchMLAllreduce.cpp",
-    "SwitchMLAllreduce.hpp",
-    "SwitchMLCodec.hpp",
-    "SwitchMLConfig.hpp",
-    "SwitchMLDelegate.cpp",
-    "SwitchMLDelegate.hpp",
-    "SwitchMLFailover.hpp",
-    "SwitchMLGroups.hpp",
-    "SwitchMLHost.hpp",
-    "SwitchMLJoining.cpp",
-    "SwitchMLJoining.hpp",
-    "SwitchMLLibrary.cpp",
-    "SwitchMLLibrary.hpp",
-    "SwitchMLMetrics.hpp",
-    "SwitchMLOrder.hpp",
-    "SwitchMLProbe.hpp",
-    "SwitchMLPulse.hpp",
-    "SwitchMLQuantize.hpp",
-    "SwitchMLReduction.cpp",
-    "SwitchMLReduction.hpp",
-    "SwitchMLReport.cpp",
-    "SwitchMLReport.hpp",
-    "SwitchMLRing.hpp",
-    "SwitchMLSaturation.hpp",
-    "SwitchMLSettings.hpp",
-    "SwitchMLThreads.hpp",
-    "SwitchMLVerdict.hpp",
-    "switchml.cmake",
-)
-"""Files that the patch adds beside ProcessGroupGloo.cpp. The plugin compiles them as well."""
-DELEGATE = tuple(name for name in SOURCES if name.endswith(".cpp"))
-"""Sources of the delegate. PyTorch's build compiles each by itself."""
-UNIT = "unit.cmake"
-"""CMake file with which grafts and plugins compile these sources as one."""
+GLUE = ("SwitchMLAllreduce.hpp", "SwitchMLCodec.hpp", "SwitchMLLoader.cpp")
+"""The files beside the process group that open the delegate library and call it."""
+INTERFACE = "SwitchMLInterface.hpp"
+"""The header of the delegate library, which lies beside these."""
+PROJECT = "third_party/switchml_torch"
+"""Directory of the delegate library in a PyTorch, a graft and the plugin."""
+LIBRARY = "libswitchml_torch.so"
+"""The delegate library, which lies beside what opens it."""
 
-_FLAGS = "switchml.cmake"
+FLAGS_FILE = "switchml.cmake"
+"""The only file that depends on the options."""
 _PYTHON = "torch/distributed/switchml.py"
 _CMAKE = str.maketrans(
     {"\\": "\\\\", '"': '\\"', "$": "\\$", "@": "\\@", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -86,13 +59,6 @@ def quote_python(value: object) -> str:
     return ascii(value)
 
 
-def _match_backends() -> str:
-    """Return a pattern for the backends' symbols; class names have 10 to 19 letters."""
-    names = [flag.name.capitalize() for flag in (*BACKENDS, DUMMY)]
-    digits = "".join(sorted({str(len(f"{name}Backend"))[1:] for name in names}))
-    return f"8switchml1[{digits}]({'|'.join(names)})Backend"
-
-
 @functools.lru_cache(maxsize=1)
 def _environment() -> Environment:
     # Most files need no Jinja, which is slow to import.
@@ -116,9 +82,7 @@ def _environment() -> Environment:
         loader=FileSystemLoader(DIRECTORY),
     )
     environment.filters.update(cmake=quote_cmake, cxx=quote_cxx, py=quote_python)
-    environment.globals.update(
-        FLAGS=FLAGS, BACKENDS=BACKENDS, MARKS=_match_backends(), DELEGATE=DELEGATE
-    )
+    environment.globals.update(FLAGS=FLAGS, BACKENDS=BACKENDS)
     return environment
 
 
@@ -146,26 +110,45 @@ def _render(name: str, **context: object) -> bytes:
 
 def flags_path(pin: Pin) -> str:
     """Return the path of the only new file that depends on the options."""
-    return posixpath.join(pin.source_dir, _FLAGS)
+    return posixpath.join(pin.source_dir, FLAGS_FILE)
 
 
 def new_paths(pin: Pin) -> tuple[str, ...]:
     """Return the paths of the files that the patch adds, relative to the tree."""
-    return (*(posixpath.join(pin.source_dir, name) for name in SOURCES), _PYTHON)
+    return (*fixed_files(pin), flags_path(pin))
+
+
+def compiled_files(source_dir: str) -> dict[str, bytes]:
+    """Return the sources of the glue, in `source_dir`, and of the delegate library, by path."""
+    top = os.path.join(DIRECTORY, "delegate")
+    texts = {
+        **{name: f"patch/{name}" for name in GLUE},
+        INTERFACE: f"delegate/include/{INTERFACE}",
+    }
+    texts = {posixpath.join(source_dir, name): path for name, path in texts.items()}
+    for name in ("CMakeLists.txt", "client.cmake"):
+        texts[f"{PROJECT}/{name}"] = f"delegate/{name}"
+    for place, _, names in os.walk(os.path.join(top, "src")):
+        for name in names:
+            path = os.path.relpath(os.path.join(place, name), top)
+            texts[f"{PROJECT}/{path}"] = f"delegate/{path}"
+    return {path: _render(texts[path]) for path in sorted(texts)}
 
 
 def fixed_files(pin: Pin) -> dict[str, bytes]:
     """Return the new files that are the same for all options: contents by path."""
-    return {
-        path: _render(f"patch/{posixpath.basename(path)}", pin=pin)
-        for path in new_paths(pin)
-        if path != flags_path(pin)
-    }
+    return {**compiled_files(pin.source_dir), _PYTHON: _render("patch/switchml.py")}
 
 
 def flags_file(options: Options, pin: Pin) -> bytes:
     """Return the content of the file at `flags_path`."""
-    return _render(f"patch/{_FLAGS}", pin=pin, options=options, record=record.dump(options, pin))
+    return _render(
+        f"patch/{FLAGS_FILE}",
+        pin=pin,
+        options=options,
+        record=record.dump(options, pin),
+        project=posixpath.relpath(PROJECT, pin.source_dir),
+    )
 
 
 def new_files(options: Options, pin: Pin) -> dict[str, bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from patchgen.errors import FileError, TreeError
@@ -36,6 +36,7 @@ def perform(root: str, changes: Sequence[Change], suffix: str) -> None:
         for change in changes:
             if change.after is not None:
                 temporary = _name(root, change.path + suffix)
+                os.makedirs(os.path.dirname(temporary), exist_ok=True)
                 _prepare(temporary, change.after, _status(root, change))
         for change in changes:
             _expect(root, change.path, change.before, "changed by somebody else during this run")
@@ -49,6 +50,7 @@ def perform(root: str, changes: Sequence[Change], suffix: str) -> None:
         raise
     finally:
         clean(root, [change.path + suffix for change in changes])
+        prune(root, [change.path for change in changes])
 
 
 def clean(root: str, leftovers: Sequence[str]) -> None:
@@ -56,6 +58,16 @@ def clean(root: str, leftovers: Sequence[str]) -> None:
     for path in leftovers:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(_name(root, path))
+
+
+def prune(root: str, removed: Iterable[str]) -> None:
+    """Remove the directories of these files where they are empty, as git does."""
+    for path in removed:
+        directory = os.path.dirname(path)
+        with contextlib.suppress(OSError):
+            while directory:
+                os.rmdir(_name(root, directory))
+                directory = os.path.dirname(directory)
 
 
 def _name(root: str, path: str) -> bytes:
@@ -91,6 +103,8 @@ def _check_writable(root: str, change: Change) -> None:
     """Refuse a read-only file, although replacing it needs only its directory."""
     name = _name(root, change.path)
     directory = os.path.dirname(name)
+    while change.before is None and not os.path.lexists(directory):
+        directory = os.path.dirname(directory)
     if not os.path.isdir(directory):
         raise TreeError(f"{paths.printable(paths.decode(directory))}: no such directory")
     for path in (directory, name) if change.before is not None else (directory,):

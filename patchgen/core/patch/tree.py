@@ -127,4 +127,5 @@ def _perform(
     if not dry:
         transaction.perform(state.root, changes, TEMPORARY)
         transaction.clean(state.root, state.leftovers)
+        transaction.prune(state.root, [path for path, after in wanted.items() if after is None])
     return Result(state, pin, tuple(change.path for change in changes))

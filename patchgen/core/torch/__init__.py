@@ -162,21 +162,29 @@ def read_answers(asked: Interpreter) -> Installed:
     """Interpret the answers of an interpreter that was asked to import torch."""
     found, problems = asked.found, asked.problems
     hook = found.get(probe.HOOK) or {}
-    report, problem = found.get(probe.PATCH), problems.get(probe.PATCH, "")
-    grafted, patched = Support(problem=hook.get("problem") or ""), Support(report, problem)
+    grafted, patched = Support(problem=hook.get("problem") or ""), _read_support(asked, probe.PATCH)
     if hook.get("loaded"):
-        grafted, patched = Support(report, grafted.problem or problem), Support()
+        problem = grafted.problem or patched.problem
+        grafted, patched = Support(patched.report, problem), Support()
     return Installed(
         interpreter=asked,
         torch=_read_torch(asked),
         problem=problems.get(probe.TORCH) or problems.get(probe.WHERE, ""),
         patched=patched,
         graft=grafted,
-        plugin=Support(found.get(probe.PLUGIN), problems.get(probe.PLUGIN, "")),
+        plugin=_read_support(asked, probe.PLUGIN),
         wanted_graft=hook.get("wanted"),
         library=found.get(probe.LIBRARY),
         has_module=probe.PATCH in found,
     )
+
+
+def _read_support(asked: Interpreter, module: str) -> Support:
+    """Read the report of a module, or why the delegate library could not be opened."""
+    report: Report | None = asked.found.get(module)
+    if report and report.get("problem"):
+        return Support(problem=report["problem"])
+    return Support(report, asked.problems.get(module, ""))
 
 
 def _read_torch(asked: Interpreter) -> Torch | None:

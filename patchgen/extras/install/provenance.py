@@ -27,11 +27,12 @@ def describe(  # noqa: PLR0913  # each is a part of it
     *,
     request: Mapping[str, Any],
     sources: tuple[Mapping[str, Any], ...] = (),
+    beside: tuple[str, ...] = (),
 ) -> Provenance:
     """Describe a plugin's wheel or a graft at `path`, which is None until it is written.
 
     `request` has other choices of the user, `sources` the inputs besides the client library and the
-    torch.
+    torch, and `beside` the paths of other files that were written with it.
 
     Raises:
         FileError: an input cannot be read.
@@ -40,7 +41,7 @@ def describe(  # noqa: PLR0913  # each is a part of it
     with file_errors():
         return Provenance(
             kind=kind,
-            subjects=(files.measure(path),) if path else (),
+            subjects=tuple(map(files.measure, (path, *beside))) if path else (),
             request={
                 **origin.describe_options(options), "variables": built["variables"], **request,
             },

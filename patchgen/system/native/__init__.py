@@ -28,6 +28,8 @@ class Project:
     """Name in messages."""
     product: str
     """Path of the product, in the build directory."""
+    beside: tuple[str, ...] = ()
+    """Names of other files that the build makes beside it, and the cache keeps there."""
     files: Mapping[str, bytes] = field(default_factory=dict)
     """Generated files: contents by path."""
     source: str = ""
@@ -98,12 +100,14 @@ def get_or_build(
                 "variables": tools.read_variables(environ),
             }
             with file_errors():
-                shutil.copy2(product, directory)
+                for name in (os.path.basename(product), *project.beside):
+                    shutil.copy2(os.path.join(os.path.dirname(product), name), directory)
                 files.write(os.path.join(directory, _BUILT), json.dumps(built).encode())
 
     compiler = caches.describe_compiler(environ)
     inputs = [
-        project.digest, project.product, project.options, project.inputs, compiler, _BUILT
+        project.digest, project.product, project.beside, project.options, project.inputs,
+        compiler, _BUILT,
     ]  # fmt: skip
     found = caches.get_or_make(cache, project.kind, inputs, build)
     return Product(os.path.join(found.path, os.path.basename(project.product)), found.new)

@@ -17,7 +17,8 @@ endif()
 # Options that are added to the target afterwards count before these.
 function(make_reproducible target)
   # A cache of objects may give the compiler paths that are relative to where it runs.
-  file(RELATIVE_PATH back "${CMAKE_CURRENT_BINARY_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
+  get_target_property(directory ${target} BINARY_DIR)
+  file(RELATIVE_PATH back "${directory}" "${CMAKE_CURRENT_SOURCE_DIR}")
   string(REGEX REPLACE "/$" "" back "${back}")
   target_compile_options(${target} PRIVATE
     # Of two prefixes that match, the last one counts.

@@ -65,6 +65,22 @@ def test_later_group_delegates(program: Path, tmp_path: Path) -> None:
     assert "Gloo: rank 1: no SWITCHML_GROUP where rank 0 has 2\n" in said
 
 
+@pytest.mark.parametrize("program", ["address"], indirect=True)
+@pytest.mark.parametrize(
+    ("absent", "named"), [((0,), "rank 0"), ((2,), "rank 2"), ((0, 1), "ranks 0-1")]
+)
+def test_ranks_without_the_library(
+    program: Path, absent: tuple[int, ...], named: str, tmp_path: Path
+) -> None:
+    """They answer the others, so all take Gloo at once, in each group."""
+    why = "libgone.so.1: cannot open shared object file"
+    said = run(program, "refused", 3, tmp_path, env={key: {"NO_LIBRARY": why} for key in absent})
+    assert said[0].count(f"allreduce stays with Gloo: {named}: {why}\n") == 2
+    for rank, lines in enumerate(said):
+        warning = f"switchml: warning: rank {rank}: {why}; allreduce stays with Gloo\n"
+        assert lines.count(warning) == (rank in absent)
+
+
 def test_hint_at_a_busier_group(program: Path, tmp_path: Path) -> None:
     pages = tmp_path / "pages"
     pages.mkdir()
@@ -445,17 +461,13 @@ def test_metrics_file(sanitizer: str, tmp_path: Path) -> None:
     assert metric.value("four_seconds_sum") == 3600.0003
 
 
-@pytest.mark.parametrize("name", ["probe", "agreement", "filling"])
-def test_without_a_library(name: str, tmp_path: Path) -> None:
-    """The probe takes right sums and no wrong ones; ranks agree in any order of their accesses; a
-    rank fills in its values or says what is wrong."""
+def test_values_that_a_rank_fills_in(tmp_path: Path) -> None:
     render(tmp_path)
-    program = compile_alone(name, tmp_path, "address")
+    program = compile_alone("filling", tmp_path, "address")
     device = tmp_path / "sys/bus/pci/devices/0000:81:00.0"
     (device / "net/ens1f0").mkdir(parents=True)
     (device / "local_cpulist").write_text("2-3,6\n")
-    arguments = [str(tmp_path / "sys")] if name == "filling" else []
     done = subprocess.run(
-        [program, *arguments], capture_output=True, text=True, check=False, timeout=300
+        [program, tmp_path / "sys"], capture_output=True, text=True, check=False, timeout=300
     )
     assert (done.stdout, done.stderr) == ("ok\n", "")

@@ -54,7 +54,7 @@ def built(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
     def make(directory: Path) -> None:
         render(directory)
-        order = directory / "SwitchMLOrder.hpp"
+        order = directory / "sum/SwitchMLOrder.hpp"
         text = order.read_text()
         assert text.count(LET_GO) == 1
         order.write_text(text.replace(LET_GO, LET_GO.replace("\n", PAUSE, 1)))

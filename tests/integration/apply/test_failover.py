@@ -6,10 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.delegate import compile_alone, compile_mutants, render
-from support.simulator import SANITIZERS
+from support.delegate import compile_mutants
 
-HEADERS = ("SwitchMLRing.hpp", "SwitchMLFailover.hpp")
+HEADERS = ("recover/SwitchMLRing.hpp", "recover/SwitchMLFailover.hpp")
 MUTANTS = {
     "no results": ("kResults = kWindow;", "kResults = 0;", "states"),
     "too few results": ("kResults = kWindow;", "kResults = kWindow - 1;", "states"),
@@ -100,7 +99,7 @@ ALL = {**MUTANTS, "as it is": ("kResults = kWindow;", "kResults = kWindow;", "")
 def mutants(tmp_path_factory: pytest.TempPathFactory) -> Path:
     changes = {name: mutant[:2] for name, mutant in ALL.items()}
     directory = tmp_path_factory.mktemp("mutants")
-    included = ("SwitchMLAgreement.hpp", "wires.hpp")
+    included = ("join/SwitchMLAgreement.hpp", "wires.hpp")
     return compile_mutants("failover", HEADERS, changes, directory, *included)
 
 
@@ -109,21 +108,6 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     command = [str(program), *words, {**MUCH, **much}.get(words[-1], "")]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit)
-
-
-@pytest.mark.parametrize(
-    ("sanitizer", "ranks"),
-    [
-        *((sanitizer, "2") for sanitizer in SANITIZERS),
-        *(pytest.param(sanitizer, "3", marks=pytest.mark.rebuild) for sanitizer in SANITIZERS),
-    ],
-)
-def test_every_state_and_many_moments(sanitizer: str, ranks: str, tmp_path: Path) -> None:
-    render(tmp_path)
-    program = compile_alone("failover", tmp_path, sanitizer)
-    for what in ("states", "window", "moments", "returns", "gone"):
-        done = run(program, what, states=ranks, moments="80", returns="16")
-        assert (done.stdout, done.stderr) == ("ok\n", ""), what
 
 
 @pytest.mark.rebuild

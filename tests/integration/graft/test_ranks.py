@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from support.group_tests import break_library, check_hidden_library
 from support.launcher import Launcher
 from support.torch import REPOSITORY, checked, located
+
+from patchgen.core.patch import render
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +65,22 @@ def test_works_come_first_and_nothing_is_recorded(torch: Path, tmp_path: Path) -
         check=True,
     )  # fmt: skip
     subprocess.run([program], check=True)
+
+
+def test_a_rank_that_cannot_open_the_library(launch: Launcher, graft: Path, tmp_path: Path) -> None:
+    """The graft is loaded all the same."""
+    for name in (graft.name, render.LIBRARY):
+        shutil.copy(graft.parent / name, tmp_path)
+    break_library(tmp_path / render.LIBRARY)
+    loading = {"SWITCHML_TEST_GRAFT": str(tmp_path / graft.name)}
+    check_hidden_library(dataclasses.replace(launch, servers=None), loading)
+
+
+def test_what_torch_can_take_of_it(graft: Path) -> None:
+    """The process group, and nothing of SwitchML's library or of what that links."""
+    for library, pattern in ((graft, "c10d::|switchml_"), (graft.parent / render.LIBRARY, "^$")):
+        told = subprocess.check_output(["nm", "-DC", "--defined-only", library], text=True)
+        names = {line.split(maxsplit=2)[2] for line in told.splitlines()}
+        names.discard("switchml_torch_interface")
+        assert names or library != graft
+        assert not [name for name in names if not re.search(pattern, name)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,19 @@ from typing import Any
 import pytest
 from support.chaos.relay import Relay
 from support.device import check_device_outlives, check_late_device
-from support.group_tests import EITHER, check_dropped, check_failover, check_stays_with_gloo
+from support.group_tests import (
+    EITHER,
+    break_library,
+    check_dropped,
+    check_failover,
+    check_hidden_library,
+    check_stays_with_gloo,
+)
 from support.launcher import Launcher
 from support.serving import Served, behind, serving
-from support.torch import results
+from support.torch import Plugin, results
+
+from patchgen.core.patch import render
 
 TIMEOUT = 2000  # milliseconds
 UNSTARTED = "the SwitchML context did not start"
@@ -47,6 +57,16 @@ def test_what_keeps_a_group_with_gloo(
     ranks = launch("outcome", 2, env=env, **given)
     check_stays_with_gloo(ranks)
     assert re.search(f"stays with Gloo: {reason}", ranks[0].err)
+
+
+def test_a_rank_that_cannot_open_the_library(
+    plugin: Plugin, launch: Launcher, tmp_path: Path
+) -> None:
+    """A library of gRPC, DPDK or the cards is missing on it; torch and the plugin are imported."""
+    (package,) = plugin.python.parents[1].glob("lib/python*/site-packages/torch_switchml")
+    shutil.copytree(package, tmp_path / package.name)
+    break_library(tmp_path / package.name / render.LIBRARY)
+    check_hidden_library(launch, {"PYTHONPATH": str(tmp_path)})
 
 
 @EITHER

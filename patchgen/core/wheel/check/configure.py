@@ -60,14 +60,15 @@ def run(tools: Tools) -> Configuration | ToolError | None:
     program, request = tools.cmake, tools.request
     if program is None:
         return None
+    source_dir = request.pin.source_dir
     patch = {
-        **dict.fromkeys(render.DELEGATE, b""),
-        "switchml.cmake": render.flags_file(request.options, request.pin),
+        **render.compiled_files(source_dir),
+        f"{source_dir}/{render.FLAGS_FILE}": render.flags_file(request.options, request.pin),
     }
     with files.scratch("check") as directory:
         cmake.write_project(patch, directory)
         build = os.path.join(directory, "build")
-        command = [program, "-S", _PROJECT, "-B", build, f"-DPATCH={directory}"]
+        command = [program, "-S", _PROJECT, "-B", build, f"-DPATCH={directory}/{source_dir}"]
         failed = None
         try:
             tools.ask([program, "--version"])  # a hanging cmake fails after a minute, not ten

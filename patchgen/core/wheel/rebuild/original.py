@@ -45,7 +45,9 @@ class Original:
         """Return paths by name: of the files, or of those beside another main file."""
         path = self.path if main is None else main
         if self.provenance.kind not in LIBRARIES:
-            return {self.provenance.subjects[0].name: path}
+            first, *others = self.digests
+            beside = {name: os.path.join(os.path.dirname(path), name) for name in others}
+            return {first: path, **beside}
         home = os.path.dirname(os.path.dirname(path))
         return {name: os.path.join(home, name) for name in self.digests}
 

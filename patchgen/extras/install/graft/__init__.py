@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from patchgen.core.library import homes
-from patchgen.core.patch import pins
+from patchgen.core.patch import pins, render
 from patchgen.core.patch.pins import Pin
 from patchgen.core.source.addresses import PYTORCH, SOURCE
 from patchgen.core.torch import GRAFT, IMPORT_LIMIT, Installed, Torch, probe_torch
@@ -18,7 +18,7 @@ from patchgen.errors import ToolError, TreeError, file_errors
 from patchgen.extras.install import provenance
 from patchgen.extras.install.graft import cuda as cudas
 from patchgen.extras.install.graft import identity as identities
-from patchgen.extras.install.graft import project
+from patchgen.extras.install.graft import installing, project
 from patchgen.extras.install.graft.identity import Identity, misfit, read
 from patchgen.extras.install.graft.installing import install, launching, place, uninstall
 from patchgen.extras.install.graft.sources import GraftOrigin, gather
@@ -106,7 +106,7 @@ def compile_graft(request: GraftRequest) -> Compiled:
 
     product = native.get_or_build(
         native.Project(
-            "graft-library", what, "graft.so", files=texts,
+            "graft-library", what, "graft.so", (render.LIBRARY,), texts,
             inputs=(
                 homes.stamp_homes(options), torch.stamps, cuda.version if cuda else None
             ),
@@ -142,7 +142,9 @@ def _attempt(library: str, torch: Torch, environ: Mapping[str, str]) -> None:
         raise ToolError(f"{torch.python} does not take the graft: {why}", reason=why)
     mark = graft_trial.MARK.encode("ascii")
     said = [line for line in ended.out.splitlines() if line.startswith(mark)]
-    group, value = json.loads(said[-1][len(mark) :])
+    problem, group, value = json.loads(said[-1][len(mark) :])
+    if problem:
+        raise ToolError(f"{torch.python} cannot open the graft's {render.LIBRARY}: {problem}")
     if not group or value != [1.0, 1.0, 1.0]:
         raise ToolError(
             f"the torch in {torch.root} goes on using its own process group, though the graft is "
@@ -207,20 +209,18 @@ def build(request: GraftRequest, output: str) -> Identity:
     made = compile_graft(request)
     if not made.product.new:
         _LOGGER.info("taking the compiled graft from the cache")
-    with (
-        file_errors(),
-        open(made.product.path, "rb") as file,
-        outputs.directory(os.path.dirname(output)),
-    ):
-        files.replace(os.fsencode(output), file.read())
+    beside = os.path.join(os.path.dirname(output), render.LIBRARY)
+    with file_errors(), outputs.directory(os.path.dirname(output)):
+        installing.copy(made.product.path, output)
         built = made.product.built
         described = provenance.describe(
             provenance.GRAFT, output, request.options, request.torch, built,
             request={"pin": {"name": made.pin.name, "commit": made.pin.commit}},
             sources=(statement.describe_commit(SOURCE, PYTORCH, made.pin.commit),),
+            beside=(beside,),
         )  # fmt: skip
         statement.write(output, described)
-        found = sbom.find_libraries([output], request.environ)
+        found = sbom.find_libraries([output, beside], request.environ)
         content = sbom.compose(described, found, os.path.basename(output))
         files.replace(os.fsencode(output + statement.SBOM_SUFFIX), content)
     return made.identity

@@ -25,7 +25,9 @@ _PATH_LINE = (
     f'import sys; exec("try:\\n import {PACKAGE}\\n {PACKAGE}.activate(own=True)\\n'
     'except ImportError:\\n pass")\n'
 )
-_OURS = re.compile(rf"__init__\.py|report\.py|{graft_hook.OWN}|__pycache__|\..*\.switchml-tmp")
+_OURS = re.compile(
+    rf"__init__\.py|report\.py|{graft_hook.OWN}|{render.LIBRARY}|__pycache__|\..*\.switchml-tmp"
+)
 
 
 def place(directory: str) -> str:
@@ -42,6 +44,20 @@ def place(directory: str) -> str:
         report = render.text("patch/switchml.py").encode()
         files.replace(os.fsencode(os.path.join(package, "report.py")), report)
     return package
+
+
+def copy(library: str, target: str) -> None:
+    """Copy a graft, and the delegate library beside it.
+
+    Raises:
+        OSError: the file system refused.
+    """
+    directory = os.path.dirname(library)
+    beside = os.path.join(os.path.dirname(target), render.LIBRARY)
+    # The graft comes last, so that none is there without its library.
+    for source, path in ((os.path.join(directory, render.LIBRARY), beside), (library, target)):
+        with open(source, "rb") as file:
+            files.replace(os.fsencode(path), file.read())
 
 
 def launching(library: str, directory: str, environ: Mapping[str, str]) -> dict[str, str]:
@@ -79,8 +95,7 @@ def install(python: str, library: str, environ: Mapping[str, str], *, user: bool
     with _undone(directory), _advised(directory):
         os.makedirs(directory, exist_ok=True)
         place(directory)
-        with open(library, "rb") as file:
-            files.replace(os.fsencode(os.path.join(package, graft_hook.OWN)), file.read())
+        copy(library, os.path.join(package, graft_hook.OWN))
         with contextlib.suppress(ToolError):  # Python can compile it at each start as well
             command = [python, "-m", "compileall", "-q", package]
             run(command, cwd="/", env=environ, limit=LIMIT)

@@ -57,7 +57,6 @@ def files(  # noqa: PLR0913  # each is a part of it
         **render.new_files(options, pin),
         "CMakeLists.txt": text.encode(),
         cmake.REPRODUCIBLE: cmake.read_module(cmake.REPRODUCIBLE).encode(),
-        render.UNIT: render.text(render.UNIT).encode(),
         "guard.cpp": render.text("graft/guard.cpp").encode(),
         "own.hpp": render.text("graft/own.hpp").encode(),
         "identity.inc": render.text("graft/identity.inc", **named).encode(),

@@ -6,10 +6,12 @@ It is compiled from the delegate and a process group that wraps Gloo's.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from patchgen.core.library import homes
+from patchgen.core.patch import render
 from patchgen.core.patch.version import local_version
 from patchgen.core.torch import Torch
 from patchgen.errors import file_errors
@@ -62,17 +64,15 @@ def compile_package(request: PluginRequest) -> Package:
     product = native.get_or_build(
         native.Project(
             "plugin-module", "the process group and the delegate", project.library(wanted),
-            files=project.sources(options, wanted),
+            (render.LIBRARY,), project.sources(options, wanted),
             inputs=(homes.stamp_homes(options), torch.stamps),
         ),
         request.cache, request.environ,
     )  # fmt: skip
-    with file_errors(), open(product.path, "rb") as file:
-        library = file.read()
-    contents = {
-        **project.modules(wanted),
-        f"{wheel.PACKAGE}/{project.library(wanted)}": library,
-    }
+    contents = project.modules(wanted)
+    for name in (project.library(wanted), render.LIBRARY):
+        with file_errors(), open(os.path.join(os.path.dirname(product.path), name), "rb") as file:
+            contents[f"{wheel.PACKAGE}/{name}"] = file.read()
     metadata = wheel.Metadata(
         wanted.release, local_version(options), wanted.tag, wanted.requirement, wanted.entry_points
     )
@@ -131,6 +131,8 @@ def build(request: PluginRequest, directory: str, *, sbom: bool = True) -> str:
 def _compose_sbom(request: PluginRequest, package: Package, made: Provenance) -> bytes:
     from patchgen.core import sbom  # noqa: PLC0415  # pip's build of the plugin has no CycloneDX
 
-    libraries = sbom.find_libraries([package.product.path], request.environ)
+    path = package.product.path
+    beside = os.path.join(os.path.dirname(path), render.LIBRARY)
+    libraries = sbom.find_libraries([path, beside], request.environ)
     version = package.metadata.stem.partition("-")[2]
     return sbom.compose(made, libraries, wheel.DISTRIBUTION, version)

@@ -80,31 +80,32 @@ def library(target: PluginTarget) -> str:
     return f"_C{target.suffix}"
 
 
-def share(options: Options) -> dict[str, str]:
-    """Render the files that the patch has too, by name; torch.cmake sets their homes."""
-    context = {
-        "pin": _PinFields("that is installed", "_C"),
-        "options": Options(options.flags, "/", "/", "/"),
-        "record": "plugin",
-    }
-    return {name: render.text(f"patch/{name}", **context) for name in render.SOURCES}
+def render_flags(options: Options) -> str:
+    """Render switchml.cmake; torch.cmake sets the homes."""
+    return render.text(
+        f"patch/{render.FLAGS_FILE}",
+        pin=_PinFields("that is installed", "_C"),
+        options=Options(options.flags, "/", "/", "/"),
+        record="plugin",
+        project=render.PROJECT,
+    )
 
 
 def sources(options: Options, target: PluginTarget) -> dict[str, bytes]:
-    """Return the files of the CMake project, by path. It builds `library`."""
+    """Return the files of the CMake project, by path. It builds `library`, and the delegate's."""
     recorder = "FlightRecords.hpp" if target.flight_recorder else "NoFlightRecords.hpp"
     handed = [method for method in target.methods if method.name not in _ANSWERED]
     texts = {
-        **share(options),
+        render.FLAGS_FILE: render_flags(options),
         **{name: render.text(f"plugin/{name}") for name in _OWN},
         "FlightRecords.hpp": render.text(f"plugin/{recorder}"),
         "Group.hpp": _GROUP.replace("BASE", target.base),
         "Methods.inc": "\n".join(map(virtuals.hand_on, handed)),
         "torch.cmake": "".join(_set_variables(options, target)),
         cmake.REPRODUCIBLE: cmake.read_module(cmake.REPRODUCIBLE),
-        render.UNIT: render.text(render.UNIT),
     }
-    return {name: paths.encode(text) for name, text in texts.items()}
+    made = {name: paths.encode(text) for name, text in texts.items()}
+    return {**render.compiled_files(""), **made}
 
 
 def _set_variables(options: Options, target: PluginTarget) -> Iterator[str]:

@@ -47,8 +47,8 @@ def write(options: Options, directory: str) -> str:
         FLAGS: (json.dumps({"flags": list(options.flags)}) + "\n").encode(),
         **dict(_carry(os.path.dirname(patchgen.__file__))),
     }
-    for name, text in project.share(options).items():
-        contents[f"patchgen/templates/patch/{name}"] = text.encode()
+    flags = f"patchgen/templates/patch/{render.FLAGS_FILE}"
+    contents[flags] = project.render_flags(options).encode()
     for name in ("pyproject.toml", "torch_switchml_build.py"):
         contents[name] = render.text(f"plugin/{name}").encode()
     content = _pack({f"{stem}/{name}": content for name, content in contents.items()})

@@ -115,3 +115,20 @@ def test_read_only_is_refused_before_anything_is_written(root: Path, name: str) 
         transaction.perform(str(root), CHANGES, ".tmp")
     path.chmod(mode)
     assert snapshot(root) == before
+
+
+def test_directories_come_and_go_with_their_files(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = snapshot(root)
+    made = [Change("a/b/one", None, b"1"), Change("a/two", None, b"2")]
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", lambda *_: os.unlink("gone"))
+        with pytest.raises(OSError, match="gone"):
+            transaction.perform(str(root), made, ".tmp")
+    assert snapshot(root) == before
+    transaction.perform(str(root), made, ".tmp")
+    assert (root / "a" / "b" / "one").read_bytes() == b"1"
+    taken = [Change(change.path, change.after, None) for change in made]
+    transaction.perform(str(root), taken, ".tmp")
+    assert snapshot(root) == before

@@ -45,6 +45,6 @@ def describe(library: Library) -> "dict[str, str]":
         "flags": str(report.get("flags", "")),
         "protocol": str(report.get("protocol", "")),
         "fixes": mark.get("fixes", ""),
-        "problem": library.problem,
+        "problem": library.problem or str(report.get("problem", "")),
         "autoload": os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1"),
     }

@@ -42,9 +42,8 @@ OPTIONS = Options(
 def test_delegate_is_the_one_of_the_patch() -> None:
     sources = project.sources(OPTIONS, TARGET)
     for pin in pins.shipped():
-        for path, content in render.fixed_files(pin).items():
-            name = path.rpartition("/")[2]
-            assert name == "switchml.py" or sources[name] == content
+        for path, content in render.compiled_files(pin.source_dir).items():
+            assert sources[path.removeprefix(f"{pin.source_dir}/")] == content
 
 
 def test_flags_are_those_of_the_options() -> None:

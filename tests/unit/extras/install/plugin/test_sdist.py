@@ -72,7 +72,7 @@ def test_the_archive_has_the_package_as_it_is(tmp_path: Path) -> None:
         assert found[name] == template.read_bytes()
     assert not [name for name in found if name.endswith(".j2")]
     flags = found["patchgen/templates/patch/switchml.cmake"].decode()
-    assert flags == project.share(options(tmp_path))["switchml.cmake"]
+    assert flags == project.render_flags(options(tmp_path))
 
 
 def test_metadata(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_home_without_a_library_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_needed_fixes_are_those_of_a_rank() -> None:
-    header = (Path(DIRECTORY) / "patch" / "SwitchMLConfig.hpp").read_text(encoding="utf-8")
+    header = Path(DIRECTORY, "delegate/src/join/SwitchMLConfig.hpp").read_text(encoding="utf-8")
     found = re.search(
         r'"rdma"\s*\?\s*std::vector<const char\*>\{(.*?)\}\s*:(.*?)\};', header, re.DOTALL
     )

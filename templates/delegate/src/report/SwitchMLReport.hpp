@@ -3,7 +3,7 @@
 /// They are made of snapshots, so they may be asked for at any moment.
 #pragma once
 
-#include "SwitchMLMetrics.hpp"
+#include "report/SwitchMLMetrics.hpp"
 
 namespace switchml_torch {
 

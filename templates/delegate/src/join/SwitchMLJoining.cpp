@@ -1,9 +1,9 @@
-#include "SwitchMLJoining.hpp"
+#include "join/SwitchMLJoining.hpp"
 
-#include "SwitchMLConfig.hpp"
-#include "SwitchMLProbe.hpp"
-#include "SwitchMLReduction.hpp"
-#include "SwitchMLSaturation.hpp"
+#include "join/SwitchMLConfig.hpp"
+#include "join/SwitchMLProbe.hpp"
+#include "sum/SwitchMLReduction.hpp"
+#include "sum/SwitchMLSaturation.hpp"
 
 namespace switchml_torch {
 namespace {
@@ -465,15 +465,9 @@ class Joining {
 
 }  // namespace
 
-void join(const std::vector<const void*>& contexts, int rank, int size,
-          std::chrono::milliseconds timeout, const Exchange& exchange) {
-  const Delegate::Visit visit;
-  try {
-    Joining(contexts, rank, size, timeout, exchange).run();
-  } catch (...) {
-    leave(contexts.empty() ? nullptr : contexts[0]);
-    throw;
-  }
+void joinRanks(const std::vector<const void*>& contexts, int rank, int size,
+               std::chrono::milliseconds timeout, const Exchange& exchange) {
+  Joining(contexts, rank, size, timeout, exchange).run();
 }
 
 }  // namespace switchml_torch

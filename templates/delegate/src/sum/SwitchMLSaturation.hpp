@@ -5,9 +5,9 @@
 /// packet. So no value of that magnitude or more but 2^126 itself goes to the library.
 #pragma once
 
-#include "SwitchMLAllreduce.hpp"
-#include "SwitchMLQuantize.hpp"
-#include "SwitchMLThreads.hpp"
+#include "SwitchMLInterface.hpp"
+#include "base/SwitchMLThreads.hpp"
+#include "sum/SwitchMLQuantize.hpp"
 
 namespace switchml_torch {
 

@@ -15,7 +15,7 @@
 #include <mutex>
 #include <thread>
 
-#include "SwitchMLHost.hpp"
+#include "base/SwitchMLHost.hpp"
 
 namespace switchml_torch {
 namespace metrics {

@@ -81,6 +81,13 @@ void Delegate::fail(const std::string& why, std::uint64_t epoch) {
   disable(why, epoch, tell, &Failover::giveUp);
 }
 
+void Delegate::abandon(std::uint64_t ticket) noexcept {
+  const auto* const group = board.delegation.load(std::memory_order_acquire);
+  if (group != nullptr && ticket >= group->firstTicket) {
+    fail(text("allreduce number ", ticket, " was dropped before it was submitted"));
+  }
+}
+
 void Delegate::suspend(const std::string& why) {
   verdict.suspend(why);
   library.stop(library.epoch());

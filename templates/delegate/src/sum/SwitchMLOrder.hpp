@@ -6,7 +6,7 @@
 
 #include <condition_variable>
 
-#include "SwitchMLVerdict.hpp"
+#include "base/SwitchMLVerdict.hpp"
 
 namespace switchml_torch {
 

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <mutex>
 
-#include "SwitchMLAgreement.hpp"
+#include "join/SwitchMLAgreement.hpp"
 
 namespace switchml {
 class Config;

@@ -5,14 +5,14 @@
 /// called.
 #pragma once
 
-#include "SwitchMLFailover.hpp"
-#include "SwitchMLGroups.hpp"
-#include "SwitchMLJoining.hpp"
-#include "SwitchMLLibrary.hpp"
-#include "SwitchMLOrder.hpp"
-#include "SwitchMLPulse.hpp"
-#include "SwitchMLReport.hpp"
-#include "SwitchMLSettings.hpp"
+#include "join/SwitchMLGroups.hpp"
+#include "join/SwitchMLJoining.hpp"
+#include "join/SwitchMLSettings.hpp"
+#include "recover/SwitchMLFailover.hpp"
+#include "recover/SwitchMLPulse.hpp"
+#include "report/SwitchMLReport.hpp"
+#include "sum/SwitchMLLibrary.hpp"
+#include "sum/SwitchMLOrder.hpp"
 
 namespace switchml_torch {
 
@@ -83,6 +83,9 @@ class Delegate {
   /// All calls fail from here on, unless what has failed was of an earlier start of the context.
   void fail(const std::string& why, std::uint64_t epoch);
   void fail(const std::string& why) { fail(why, library.epoch()); }
+
+  /// A ticket will never be submitted.
+  void abandon(std::uint64_t ticket) noexcept;
 
   /// The context is stopped, and its group goes on over Gloo.
   void suspend(const std::string& why);

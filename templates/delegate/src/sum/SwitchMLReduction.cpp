@@ -1,7 +1,7 @@
-#include "SwitchMLReduction.hpp"
+#include "sum/SwitchMLReduction.hpp"
 
-#include "SwitchMLQuantize.hpp"
-#include "SwitchMLSaturation.hpp"
+#include "sum/SwitchMLQuantize.hpp"
+#include "sum/SwitchMLSaturation.hpp"
 
 namespace switchml_torch {
 namespace {
@@ -53,7 +53,7 @@ class Flight {
 
   ~Flight() {
     if (next_ != end_) {
-      abandon(next_);
+      delegate_.abandon(next_);
     }
     if (submitted_.empty()) {
       return;

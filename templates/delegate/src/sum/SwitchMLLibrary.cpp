@@ -1,7 +1,7 @@
-#include "SwitchMLLibrary.hpp"
+#include "sum/SwitchMLLibrary.hpp"
 
-#include "SwitchMLConfig.hpp"
-#include "SwitchMLThreads.hpp"
+#include "base/SwitchMLThreads.hpp"
+#include "join/SwitchMLConfig.hpp"
 
 namespace switchml {
 // Of the simulator, and of a library with the fix `start-waits`.

@@ -8,7 +8,7 @@
 #include <map>
 #include <mutex>
 
-#include "SwitchMLAgreement.hpp"
+#include "join/SwitchMLAgreement.hpp"
 
 namespace switchml_torch {
 

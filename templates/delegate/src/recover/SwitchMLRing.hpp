@@ -13,11 +13,10 @@
 #include <mutex>
 #include <thread>
 
-#include "SwitchMLAgreement.hpp"
+#include "join/SwitchMLAgreement.hpp"
 
 namespace switchml_torch {
 
-constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
 constexpr std::chrono::milliseconds kPassedOn = std::chrono::seconds(2);  // news, by each rank
 
 /// Channels of the ring of a group: each has one use. Nobody receives on the last one.

@@ -29,7 +29,7 @@
 /// and three ranks.
 #pragma once
 
-#include "SwitchMLRing.hpp"
+#include "recover/SwitchMLRing.hpp"
 
 namespace switchml_torch {
 

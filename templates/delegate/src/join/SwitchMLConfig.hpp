@@ -8,7 +8,7 @@
 #include <climits>
 #include <exception>
 
-#include "SwitchMLSettings.hpp"
+#include "join/SwitchMLSettings.hpp"
 
 namespace switchml_torch {
 

@@ -1,4 +1,4 @@
-#include "SwitchMLReport.hpp"
+#include "report/SwitchMLReport.hpp"
 
 #include <system_error>
 
@@ -118,7 +118,7 @@ std::string Report::json() {
         text(i == 0 ? "" : ", ", inQuotes(kFallbackNames[i]), ": ", board.fallbacks[i].load());
   }
   return text(
-      "{\"flags\": ", inQuotes(build.flags),
+      "{\"problem\": \"\", \"flags\": ", inQuotes(build.flags),
       ", \"simulator\": ", build.simulator ? "true" : "false", ", \"protocol\": ", kProtocol,
       ", \"client\": ", inQuotes(build.client),
       ", \"delegating\": ", !lost && board.delegation.load() != nullptr ? "true" : "false",
@@ -141,14 +141,3 @@ std::string Report::json() {
 }
 
 }  // namespace switchml_torch
-
-/// Writes the report as a NUL-terminated string of at most `capacity` bytes; returns the bytes that
-/// it needs.
-extern "C" __attribute__((visibility("default"))) std::size_t switchml_torch_report(
-    char* buffer, std::size_t capacity) {
-  const auto report = switchml_torch::Report::json();
-  if (capacity > 0) {
-    buffer[report.copy(buffer, capacity - 1)] = '\0';
-  }
-  return report.size() + 1;
-}

@@ -24,7 +24,7 @@
 #include <fstream>
 #include <set>
 
-#include "SwitchMLAgreement.hpp"
+#include "join/SwitchMLAgreement.hpp"
 
 namespace switchml_torch {
 

@@ -5,8 +5,8 @@
 
 #include <strings.h>
 
-#include "SwitchMLMetrics.hpp"
-#include "SwitchMLQuantize.hpp"
+#include "report/SwitchMLMetrics.hpp"
+#include "sum/SwitchMLQuantize.hpp"
 
 namespace switchml_torch {
 

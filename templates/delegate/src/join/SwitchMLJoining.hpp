@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "SwitchMLAgreement.hpp"
+#include "join/SwitchMLAgreement.hpp"
 
 namespace switchml_torch {
 
@@ -37,5 +37,9 @@ struct Outcome {
                : text("process group of ", size, size == 1 ? " rank: " : " ranks: ", decision);
   }
 };
+
+/// Throws as Interface::join() does; then the group has still to leave.
+void joinRanks(const std::vector<const void*>& contexts, int rank, int size,
+               std::chrono::milliseconds timeout, const Exchange& exchange);
 
 }  // namespace switchml_torch

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <thread>
 
-#include "SwitchMLHost.hpp"
+#include "base/SwitchMLHost.hpp"
 
 namespace switchml_torch {
 

@@ -10,7 +10,7 @@
 /// A rank may also end because it has all its sums. So this alone is no failure.
 #pragma once
 
-#include "SwitchMLRing.hpp"
+#include "recover/SwitchMLRing.hpp"
 
 namespace switchml_torch {
 

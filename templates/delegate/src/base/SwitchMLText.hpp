@@ -1,0 +1,50 @@
+/// Lines for the user, and numbers from the environment.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <string>
+
+namespace switchml_torch {
+
+constexpr std::uint64_t kMostCounted = std::uint64_t{1} << 31;  // of what is counted in a setting
+
+inline bool isSet(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0;
+}
+
+template <typename... Parts>
+std::string text(const Parts&... parts) {
+  std::ostringstream out;
+  out.precision(9);  // tells neighbouring floats apart
+  (out << ... << parts);
+  return out.str();
+}
+
+inline void say(const std::string& line) { std::fprintf(stderr, "switchml: %s\n", line.c_str()); }
+
+/// Reads a variable that is a whole number; leaves `value` as it is where it is not set. Returns
+/// what is wrong with it.
+inline std::string readNumber(const char* name, const char* unit, std::uint64_t& value,
+                              std::uint64_t most = UINT64_MAX) {
+  const char* given = std::getenv(name);
+  if (given == nullptr || *given == '\0') {
+    return "";
+  }
+  char* end = nullptr;
+  errno = 0;
+  const auto read = std::strtoull(given, &end, 10);
+  if (errno != 0 || *end != '\0' || *given < '0' || *given > '9' || read > most) {
+    return text(name, " is '", given, "', not a number of ", unit,
+                most == UINT64_MAX ? "" : text(" up to ", most));
+  }
+  value = std::max<std::uint64_t>(read, 1);
+  return "";
+}
+
+}  // namespace switchml_torch

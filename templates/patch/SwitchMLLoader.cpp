@@ -1,0 +1,91 @@
+#include <dlfcn.h>
+
+#include "SwitchMLAllreduce.hpp"
+#include "base/SwitchMLHost.hpp"
+#include "join/SwitchMLJoining.hpp"
+
+namespace switchml_torch {
+namespace {
+
+/// The delegate library of this process, and what the newest group has agreed on without it.
+struct Opened {
+  Interface* delegate = nullptr;
+  std::string why;  // it could not be opened
+  std::mutex mutex;
+  Outcome group;
+
+  Opened() {
+    constexpr const char* kName = "libswitchml_torch.so";
+    // A process has one delegate: that of whichever patch, graft or plugin came first.
+    void* handle = dlopen(kName, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    if (handle == nullptr) {
+      Dl_info here{};
+      dladdr(reinterpret_cast<void*>(&switchml_torch::delegate), &here);
+      const std::string own = here.dli_fname;
+      handle = dlopen((own.substr(0, own.rfind('/') + 1) + kName).c_str(), RTLD_NOW | RTLD_LOCAL);
+    }
+    void* const found = handle == nullptr ? nullptr : dlsym(handle, "switchml_torch_interface");
+    if (found == nullptr) {
+      why = printable(dlerror());
+      return;
+    }
+    delegate = reinterpret_cast<decltype(&switchml_torch_interface)>(found)(SWITCHML_TORCH_DIGEST);
+    why = delegate == nullptr ? text(kName, " is of another build") : "";
+  }
+};
+
+/// Never destroyed: threads may outlive the destruction of statics.
+Opened& opened() {
+  static auto& library = *new Opened;
+  return library;
+}
+
+}  // namespace
+
+Interface* delegate() noexcept { return opened().delegate; }
+
+void agree(const std::vector<const void*>& contexts, int rank, int size,
+           std::chrono::milliseconds timeout, const Exchange& exchange) {
+  auto& own = opened();
+  if (own.delegate != nullptr) {
+    return own.delegate->join(contexts, rank, size, timeout, exchange);
+  }
+  const auto all = Negotiation<SteadyClock>(exchange, rank, size, timeout, hostName(), say)
+                       .round(nameOf(Step::kOffer), Offer::refuse(own.why));
+  const std::lock_guard<std::mutex> lock(own.mutex);
+  if (own.group.size == 0) {
+    say(text("warning: rank ", rank, ": ", own.why, "; allreduce stays with Gloo"));
+  }
+  own.group.size = size;
+  own.group.reason = all.words;
+  own.group.decision = "allreduce stays with Gloo: " + all.words;
+  if (rank == 0) {
+    say(own.group.line());
+  }
+  if (all.required && all.kind != 'b') {
+    throw std::runtime_error("SWITCHML_REQUIRE is set, but in this " + own.group.line());
+  }
+}
+
+}  // namespace switchml_torch
+
+/// Writes the report as Interface::report() does. Without the library it says why that could not be
+/// opened, and what the newest group has agreed on.
+extern "C" __attribute__((visibility("default"))) std::size_t switchml_torch_report(
+    char* buffer, std::size_t capacity) {
+  auto& own = switchml_torch::opened();
+  if (own.delegate != nullptr) {
+    return own.delegate->report(buffer, capacity);
+  }
+  const std::lock_guard<std::mutex> lock(own.mutex);
+  std::ostringstream out;
+  out << "{\"problem\": " << std::quoted(own.why)
+      << ", \"group\": " << std::quoted(own.group.line())
+      << ", \"reason\": " << std::quoted(own.group.reason) << ", \"world_size\": " << own.group.size
+      << "}";
+  const auto report = out.str();
+  if (capacity > 0) {
+    buffer[report.copy(buffer, capacity - 1)] = '\0';
+  }
+  return report.size() + 1;
+}

@@ -1,0 +1,16 @@
+// The loader of a delegate that is linked with it. NO_LIBRARY is why there is none in a rank.
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+namespace {
+char handle;
+}
+
+#define dlopen(path, mode) (std::getenv("NO_LIBRARY") == nullptr ? &handle : nullptr)
+#define dlsym(handle, name) reinterpret_cast<void*>(&switchml_torch_interface)
+#define dlerror() std::getenv("NO_LIBRARY")
+#include "SwitchMLLoader.cpp"
+#undef dlopen
+#undef dlsym
+#undef dlerror
