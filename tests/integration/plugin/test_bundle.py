@@ -80,7 +80,10 @@ def test_the_plugin_loads_what_it_has_brought(plugin: Plugin, torch: Path, tmp_p
     assert made[0].outside == ()
     with zipfile.ZipFile(made[0].path) as archive:
         archive.extractall(tmp_path / "site")
-    code = "import torch, torch_switchml._C; print(open('/proc/self/maps').read())"
+    code = (
+        "import torch, torch_switchml._C as own; own.report(); "
+        "print(open('/proc/self/maps').read())"
+    )
     environ = {**os.environ, "PYTHONPATH": f"{tmp_path / 'site'}:{located(torch).parent}"}
     mapped = subprocess.check_output([torch, "-c", code], env=environ, text=True)
     brought = {path.name for path in (tmp_path / "site" / "torch_switchml.libs").iterdir()}

@@ -21,6 +21,7 @@ from support.torch import checked, located, switchml_patch, version_of
 from support.waiting import read_rest, until
 
 from patchgen.core.library.config import compose_simulated
+from patchgen.core.patch import render
 from patchgen.system.ports import free_port
 
 # A torch of its own that is the interpreter's with a graft before it, and the report module in it.
@@ -163,6 +164,7 @@ def make(
     shim = SHIM.format(real=real[0], version=made.version)
     (made.torch / "__init__.py").write_text(shim + ENDS * (real[1] == "1.7.1"))
     shutil.copy(graft, made.torch / "lib" / "libgraft.so")
+    shutil.copy(graft.with_name(render.LIBRARY), made.torch / "lib")
     shutil.copy(report, made.torch / "distributed" / "switchml.py")
     made.interpreter.write_text(f'#!/bin/sh\nPYTHONPATH="{root}" exec "{python}" "$@"\n')
     made.interpreter.chmod(0o755)
