@@ -54,7 +54,8 @@ class Blocking<Base, decltype(std::declval<Base&>().blockCurrentStream())> : pub
 struct Call {
   std::uint64_t sequence;
   std::chrono::milliseconds timeout;
-  FlightRecords::Done done;  // called when it has succeeded
+  std::shared_ptr<std::atomic<int>> waiting;  // of the group
+  FlightRecords::Done done;                   // called when it has succeeded
 };
 
 /// A work that a thread of the pool ends.
@@ -75,6 +76,12 @@ class PoolWork : public Blocking<c10d::Work> {
   }
 
   c10::intrusive_ptr<Future> getFuture() override { return future_; }
+
+  bool wait(std::chrono::milliseconds timeout) override {
+    ++*call_.waiting;
+    const std::shared_ptr<void> end(nullptr, [this](void*) { --*call_.waiting; });
+    return Blocking::wait(timeout);
+  }
 
   // These override where the Work of this torch has them.
   std::uint64_t getSequencenumber() const { return call_.sequence; }
@@ -202,7 +209,7 @@ class BarrierWork : public PoolWork {
     std::exception_ptr failure;
     try {
       for (const auto& work : before_) {
-        work->wait();
+        work->c10d::Work::wait();  // no thread of the program waits
       }
       inner_->wait();
     } catch (...) {
@@ -263,10 +270,14 @@ Ring ringOf(const c10::intrusive_ptr<Group>& gloo) {
   return ring;
 }
 
-/// The pools of all groups. Never destroyed.
+/// All groups. Never destroyed.
 struct Registry {
+  struct Known {
+    decltype(std::declval<WorkPool>().watch()) pool;
+    std::shared_ptr<const std::atomic<int>> waiting;
+  };
   std::mutex mutex;
-  std::vector<decltype(std::declval<WorkPool>().watch())> pools;
+  std::vector<Known> groups;
 };
 
 Registry& registry() {
@@ -308,10 +319,10 @@ ProcessGroupSwitchML::ProcessGroupSwitchML(c10::intrusive_ptr<c10d::Store> store
       records_(std::make_shared<FlightRecords>()) {
   auto& known = registry();
   std::lock_guard<std::mutex> lock(known.mutex);
-  known.pools.erase(std::remove_if(known.pools.begin(), known.pools.end(),
-                                   [](const auto& pool) { return pool.expired(); }),
-                    known.pools.end());
-  known.pools.push_back(pool_[0]->watch());
+  known.groups.erase(std::remove_if(known.groups.begin(), known.groups.end(),
+                                    [](const auto& group) { return group.pool.expired(); }),
+                     known.groups.end());
+  known.groups.push_back({pool_[0]->watch(), waiting_});
 }
 
 ProcessGroupSwitchML::~ProcessGroupSwitchML() {
@@ -408,7 +419,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::delegated(
   auto work = c10::make_intrusive<ReduceWork>(
       kind.type, kind.title, sources, targets, &sources == &targets ? 0 : getRank(),
       std::move(ticket),
-      Call{sequence, timeout,
+      Call{sequence, timeout, waiting_,
            records_->add(*this, std::move(trace), kind.title, sources, targets, timeout, sequence)},
       Patience{timeout, aborted_});
   const auto entry = flight_->add(work);
@@ -432,7 +443,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::barrier(const c10d::Barrier
   }
   auto work = c10::make_intrusive<BarrierWork>(
       std::move(before), std::move(inner),
-      Call{getSequenceNumberForGroup(), limitOf(options.timeout), [] {}});
+      Call{getSequenceNumberForGroup(), limitOf(options.timeout), waiting_, [] {}});
   pool_[0]->submit([work](WorkPool::Place& place) { work->run(place); });
   return work;
 }
@@ -464,11 +475,11 @@ void ProcessGroupSwitchML::end() {
 void ProcessGroupSwitchML::finishAll() {
   auto& known = registry();
   std::unique_lock<std::mutex> lock(known.mutex);
-  const auto pools = known.pools;
+  const auto groups = known.groups;
   lock.unlock();
-  for (const auto& watched : pools) {
-    const auto pool = watched.lock();
-    if (pool != nullptr && !pool->forked()) {
+  for (const auto& group : groups) {
+    const auto pool = group.pool.lock();
+    if (pool != nullptr && !pool->forked() && *group.waiting == 0) {
       pool->finish(std::chrono::minutes(30));  // as long as c10d waits by default
     }
   }

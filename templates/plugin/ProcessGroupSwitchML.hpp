@@ -68,7 +68,8 @@ class ProcessGroupSwitchML : public Forwarding {
   /// Counts all collectives, wherever they went.
   std::uint64_t getSequenceNumberForGroup() override;
 
-  /// Waits for the delegated work of all groups of this process, and for its callbacks.
+  /// Waits for the delegated work of the groups of this process, and for its callbacks. A group for
+  /// which a thread waits stays until the process ends, as Gloo's does, so nothing waits for it.
   static void finishAll();
 
  private:
@@ -114,6 +115,8 @@ class ProcessGroupSwitchML : public Forwarding {
   // One pool, whose address is what the delegate knows the group by.
   std::vector<std::shared_ptr<WorkPool>> pool_;
   const std::shared_ptr<InFlight> flight_;
+  // Threads that wait for a work.
+  const std::shared_ptr<std::atomic<int>> waiting_ = std::make_shared<std::atomic<int>>(0);
   const std::shared_ptr<std::atomic<bool>> aborted_;
   std::mutex order_;  // from taking a ticket to queueing its work
   std::atomic<std::uint64_t> delegated_{0};

@@ -504,9 +504,10 @@ def ends_while_waiting(switchml, fails):
     start()
     allreduce_and_check(1000, torch.float32)
     if RANK == 1:
+        limit = time.monotonic() + 100
         with contextlib.suppress(RuntimeError):  # the Store ends with rank 0
-            dist.distributed_c10d._get_default_store().wait(["never"], dt.timedelta(seconds=50))
-        os._exit(0)
+            dist.distributed_c10d._get_default_store().wait(["never"], dt.timedelta(seconds=100))
+        os._exit(int(time.monotonic() >= limit))
     threading.Thread(target=dist.all_reduce, args=[torch.ones(5)], daemon=True).start()
     time.sleep(1)
     if fails:

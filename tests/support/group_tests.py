@@ -231,6 +231,14 @@ class GroupTests:
     """Tests of the default process group, with the fixtures of the file that has a subclass."""
 
     @staticmethod
+    @pytest.mark.parametrize("fails", [False, True])
+    def test_the_end_while_a_thread_waits(launch: Launcher, *, fails: bool) -> None:
+        """The exit code is that of the program, and nothing waits, as with stock Gloo."""
+        arguments = {"fails": fails}
+        ranks = launch("ends_while_waiting", 2, arguments=arguments, timeout=200, fresh=True)
+        assert [rank.code for rank in ranks] == [int(fails), 0], ranks[0].err
+
+    @staticmethod
     @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
     def test_switch_that_comes_back(
         launch: Launcher, summing: Path, tmp_path: Path, number: int

@@ -112,13 +112,6 @@ def test_rank_killed(launch: Launcher, victim: int) -> None:
     check_rank_killed(launch, victim)
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_the_end_while_a_thread_waits(launch: Launcher, *, fails: bool) -> None:
-    """The exit code is that of the program, as with stock Gloo, whose thread just waits."""
-    ranks = launch("ends_while_waiting", 2, arguments={"fails": fails}, fresh=True)
-    assert [rank.code for rank in ranks] == [int(fails), 0], ranks[0].err
-
-
 def test_ranks_that_disagree_on_the_size(launch: Launcher) -> None:
     for result in results(launch("mismatch", 2, timeout=20)):
         assert "SwitchML" in result["first"]
