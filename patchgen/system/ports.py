@@ -11,21 +11,20 @@ HIGHEST = 0xFFFF
 
 _HOST = re.compile(r"[\w.:%-]+")
 _PORT = re.compile(r"[0-9]{1,5}")
-_LOOPBACK = "127.0.0.1"
 _MOST = 64
 _RESERVED: deque[int] = deque()
 """Descriptors of the sockets that hold the latest ports."""
 
 
 def free_port() -> int:
-    """Reserve a port of the loopback for a server that sets SO_REUSEADDR, as most do.
+    """Reserve a port of all addresses for a server that sets SO_REUSEADDR, as most do.
 
     The port stays bound without a listener while this process lives, or until many more are
     reserved. So the kernel assigns it to no other program, however late the server starts.
     """
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind((_LOOPBACK, 0))
+        holder.bind(("", 0))
         port: int = holder.getsockname()[1]
         _RESERVED.append(holder.detach())
     if len(_RESERVED) > _MOST:

@@ -17,8 +17,9 @@ def test_it_stays_reserved_and_nobody_listens() -> None:
     address = ("127.0.0.1", free_port())
     with pytest.raises(ConnectionRefusedError), socket.create_connection(address):
         pass
-    with socket.socket() as other, pytest.raises(OSError, match="in use"):
-        other.bind(address)  # without SO_REUSEADDR, as what takes any port
+    for host in (address[0], "127.0.0.2"):  # a server may listen on all addresses
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind((host, address[1]))  # without SO_REUSEADDR, as what takes any port
 
 
 def test_few_descriptors_are_held() -> None:
