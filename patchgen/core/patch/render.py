@@ -147,7 +147,7 @@ def flags_file(options: Options, pin: Pin) -> bytes:
         pin=pin,
         options=options,
         record=record.dump(options, pin),
-        project=posixpath.relpath(PROJECT, pin.source_dir),
+        project=posixpath.relpath(f"/{PROJECT}", f"/{pin.source_dir}"),
     )
 
 

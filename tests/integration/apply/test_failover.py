@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from support.delegate import compile_mutants
 
+pytestmark = pytest.mark.rebuild
+
 HEADERS = ("recover/SwitchMLRing.hpp", "recover/SwitchMLFailover.hpp")
 MUTANTS = {
     "no results": ("kResults = kWindow;", "kResults = 0;", "states"),
@@ -110,13 +112,11 @@ def run(
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit)
 
 
-@pytest.mark.rebuild
 @pytest.mark.parametrize("what", ["states", "window", "moments", "returns", "gone"])
 def test_what_is_no_mutant_is_right(what: str, mutants: Path) -> None:
     assert run(mutants, "as it is", what).stdout == "ok\n"
 
 
-@pytest.mark.rebuild
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutants(name: str, mutants: Path) -> None:
     """Each fails, or waits for ever."""

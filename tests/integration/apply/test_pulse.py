@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from support.delegate import compile_alone, render
 
+pytestmark = pytest.mark.rebuild
+
 HEADERS = ("recover/SwitchMLPulse.hpp", "recover/SwitchMLRing.hpp")
 MUTANTS = {
     "a beat that names nobody": ("Beat{closed, 1}", "Beat{}", "closed"),
@@ -30,7 +32,6 @@ def run(program: Path, what: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program, what], capture_output=True, text=True, check=False, timeout=300)
 
 
-@pytest.mark.rebuild
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutants(name: str, tmp_path: Path) -> None:
     before, after, what = MUTANTS[name]

@@ -65,6 +65,7 @@ def test_what_is_in_the_way_is_named(  # each is one axis
 
 def test_a_foreign_file_at_a_new_file_s_place(tree: Tree) -> None:
     for path in render.new_paths(tree.pin):
+        (tree.root / path).parent.mkdir(parents=True, exist_ok=True)
         (tree.root / path).write_text("mine\n")
         for command in ("apply", "revert"):
             message = tree.run(command, code=3)

@@ -32,6 +32,7 @@ from support.staging_faults import (
 )
 from support.waiting import ENOUGH
 
+from patchgen.core.patch import render
 from patchgen.core.torch import Torch, probe_torch
 from patchgen.extras.install.plugin import project, target
 from patchgen.options import resolve
@@ -68,7 +69,9 @@ def compiled(torch: Torch, scratch: Path) -> Path:
     for name, content in project.sources(resolve({}, {}, "/nowhere"), wanted).items():
         if name.endswith((".cpp", ".hpp", ".inc")):
             text = content.decode().replace("return [] {};", "return [] { client().record(); };")
-            (scratch / name).write_text(varied(name, text))
+            path = scratch / name.removeprefix(f"{render.PROJECT}/src/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(varied(name, text))
     table = ", ".join(f'"{name}"' for name in VARIANTS)
     (scratch / "variants.inc").write_text(f"const std::vector<std::string> kVariants{{{table}}};\n")
     compiler = [
