@@ -105,13 +105,13 @@ Element elementOf(const std::vector<Tensor>& tensors) {
                                   : Element::kOther;
 }
 
-/// The place of one allreduce in the order of submission, taken when its work is made.
-class Ticket {
+/// One allreduce, with its number in the order of submission. It is made with its work.
+class Allreduce {
  public:
-  /// Several tensors have no place before they are `coalesce`d: without that, they are summed with
+  /// Several tensors have no number before they are `coalesce`d: without that, they are summed with
   /// each other as well, which is left to Gloo.
   template <typename Context, typename Tensor, typename ReduceOp>
-  Ticket(const Context* context, const std::vector<Tensor>& inputs, const ReduceOp& op)
+  Allreduce(const Context* context, const std::vector<Tensor>& inputs, const ReduceOp& op)
       : context_(context),
         request_{elementOf(inputs), opOf(op), inputs.size(),
                  static_cast<std::uint64_t>(numelOf(inputs))},
@@ -121,16 +121,16 @@ class Ticket {
     }
   }
 
-  ~Ticket() {
+  ~Allreduce() {
     close();
     drop();
   }
 
-  Ticket(const Ticket&) = delete;
-  Ticket& operator=(const Ticket&) = delete;
+  Allreduce(const Allreduce&) = delete;
+  Allreduce& operator=(const Allreduce&) = delete;
 
   /// False when the call is left to Gloo.
-  explicit operator bool() const noexcept { return number_ != kNoTicket; }
+  explicit operator bool() const noexcept { return sequence_ != kNoSequence; }
 
   /// Sets the limit of the job, where that is not the timeout of the group when it was made.
   void limit(std::chrono::milliseconds limit) noexcept { limit_ = limit; }
@@ -143,7 +143,7 @@ class Ticket {
       request_.tensors = 1;
       take();
     }
-    return number_ != kNoTicket;
+    return sequence_ != kNoSequence;
   }
 
   /// Replaces `tensors` (on the CPU) by their sums over all ranks, or by the averages; false when
@@ -151,7 +151,7 @@ class Ticket {
   template <typename Tensor>
   bool allreduce(std::vector<Tensor>& tensors) {
     close();
-    if (number_ == kNoTicket) {
+    if (sequence_ == kNoSequence) {
       return false;
     }
     const Parts<Tensor> parts(tensors);
@@ -182,9 +182,9 @@ class Ticket {
           more.after(first, last);
         }
       };
-      const auto number = number_;
-      number_ = kNoTicket;
-      delegate()->reduce(number, request_, limit_, steps);
+      const auto sequence = sequence_;
+      sequence_ = kNoSequence;
+      delegate()->reduce(sequence, request_, limit_, steps);
     } catch (...) {
       drop();
       throw;
@@ -201,19 +201,19 @@ class Ticket {
   }
 
   void take() noexcept {
-    number_ = delegate() == nullptr ? kNoTicket : delegate()->takeTicket(context_, request_);
+    sequence_ = delegate() == nullptr ? kNoSequence : delegate()->takeSequence(context_, request_);
   }
 
   void drop() noexcept {
-    if (number_ != kNoTicket) {
-      delegate()->abandon(number_);
-      number_ = kNoTicket;
+    if (sequence_ != kNoSequence) {
+      delegate()->abandon(sequence_);
+      sequence_ = kNoSequence;
     }
   }
 
   const void* const context_;
   Request request_;
-  std::uint64_t number_ = kNoTicket;
+  std::uint64_t sequence_ = kNoSequence;
   std::chrono::milliseconds limit_{0};
   bool open_;  // whether the tensors are one row is not known yet
 };

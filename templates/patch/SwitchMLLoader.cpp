@@ -51,7 +51,7 @@ void agree(const std::vector<const void*>& contexts, int rank, int size,
     return own.delegate->join(contexts, rank, size, timeout, exchange);
   }
   const auto all = Negotiation<SteadyClock>(exchange, rank, size, timeout, hostName(), say)
-                       .round(nameOf(Step::kOffer), Offer::refuse(own.why));
+                       .round(nameOf(Step::kCapabilities), Capabilities::unable(own.why));
   const std::lock_guard<std::mutex> lock(own.mutex);
   if (own.group.size == 0) {
     say(text("warning: rank ", rank, ": ", own.why, "; allreduce stays with Gloo"));
@@ -62,7 +62,7 @@ void agree(const std::vector<const void*>& contexts, int rank, int size,
   if (rank == 0) {
     say(own.group.line());
   }
-  if (all.required && all.kind != 'b') {
+  if (all.required && all.kind != Ability::kBusy) {
     throw std::runtime_error("SWITCHML_REQUIRE is set, but in this " + own.group.line());
   }
 }

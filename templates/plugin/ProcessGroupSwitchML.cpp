@@ -122,12 +122,12 @@ class ReduceWork : public PoolWork {
   /// Each target is the part of `rank` of its source. Of an allreduce it is the whole, that of rank
   /// 0.
   ReduceWork(c10d::OpType type, const char* title, const Tensors& sources, Tensors targets,
-             int rank, std::unique_ptr<Ticket> ticket, Call call, Patience patience)
+             int rank, std::unique_ptr<Allreduce> allreduce, Call call, Patience patience)
       : PoolWork(type, title, sources, devicesOf(sources[0]), std::move(call)),
         sources_(sources),
         results_(partsOf(rank, sources, targets)),
         targets_(std::move(targets)),
-        ticket_(std::move(ticket)),
+        allreduce_(std::move(allreduce)),
         staging_(sources[0].is_cpu()
                      ? nullptr
                      : std::make_unique<Staging>(sources_, results_, std::move(patience))) {}
@@ -139,11 +139,11 @@ class ReduceWork : public PoolWork {
     try {
       const at::ThreadLocalStateGuard state(state_);
       if (staging_ == nullptr) {
-        ticket_->reduce(sources_, results_);
+        allreduce_->reduce(sources_, results_);
       } else {
         guard.reset_stream(staging_->stream());
         const Parts<at::Tensor> row({staging_->fetch()});
-        ticket_->reduce(
+        allreduce_->reduce(
             row, row,
             {[this](std::int64_t /*first*/, std::int64_t last) { staging_->arrive(last); },
              [this](std::int64_t first, std::int64_t last) { staging_->giveBack(first, last); }});
@@ -154,7 +154,7 @@ class ReduceWork : public PoolWork {
         staging_->settle();
       }
     }
-    ticket_.reset();
+    allreduce_.reset();
     place.release();
     end(failure, targets_);
   }
@@ -190,7 +190,7 @@ class ReduceWork : public PoolWork {
   const Parts<at::Tensor> sources_;
   const Parts<at::Tensor> results_;
   const Tensors targets_;
-  std::unique_ptr<Ticket> ticket_;
+  std::unique_ptr<Allreduce> allreduce_;
   const at::ThreadLocalState state_;
   const std::unique_ptr<Staging> staging_;
 };
@@ -224,7 +224,7 @@ class BarrierWork : public PoolWork {
   const c10::intrusive_ptr<c10d::Work> inner_;
 };
 
-/// True for tensors that Gloo takes as well. The ticket decides whether they are delegated.
+/// True for tensors that Gloo takes as well. The delegate decides whether they are delegated.
 bool areDense(const std::vector<at::Tensor>& tensors) {
   return !tensors.empty() && std::all_of(tensors.begin(), tensors.end(), [&](const auto& tensor) {
     return tensor.defined() && tensor.layout() == at::kStrided &&
@@ -405,20 +405,21 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::delegated(
   auto trace = delegating ? records_->trace() : nullptr;  // waits for Python's lock
   std::lock_guard<std::mutex> lock(order_);
   TORCH_CHECK(!*aborted_, "SwitchML allreduce failed: the process group was aborted");
-  const auto sequence = getSequenceNumberForGroup() + 1;  // may throw, which would cost a ticket
-  auto ticket = std::make_unique<Ticket>(pool_[0].get(), sources, kind.op);
+  const auto sequence =
+      getSequenceNumberForGroup() + 1;  // may throw, which would cost a number of the order
+  auto allreduce = std::make_unique<Allreduce>(pool_[0].get(), sources, kind.op);
   const auto timeout = limitOf(kind.timeout);
-  ticket->limit(timeout);
+  allreduce->limit(timeout);
   if (kind.type != c10d::OpType::ALLREDUCE) {
-    ticket->coalesce();
+    allreduce->coalesce();
   }
-  if (!*ticket) {
+  if (!*allreduce) {
     return {};
   }
   ++delegated_;
   auto work = c10::make_intrusive<ReduceWork>(
       kind.type, kind.title, sources, targets, &sources == &targets ? 0 : getRank(),
-      std::move(ticket),
+      std::move(allreduce),
       Call{sequence, timeout, waiting_,
            records_->add(*this, std::move(trace), kind.title, sources, targets, timeout, sequence)},
       Patience{timeout, aborted_});
@@ -460,7 +461,7 @@ void ProcessGroupSwitchML::giveUp() {
   const Unlocked unlocked;
   *aborted_ = true;
   delegate()->abort(pool_[0].get());
-  std::unique_lock<std::mutex>(order_).unlock();  // no call is between its ticket and the pool
+  std::unique_lock<std::mutex>(order_).unlock();  // no call is between its number and the pool
   end();
 }
 

@@ -118,7 +118,7 @@ class ProcessGroupSwitchML : public Forwarding {
   // Threads that wait for a work.
   const std::shared_ptr<std::atomic<int>> waiting_ = std::make_shared<std::atomic<int>>(0);
   const std::shared_ptr<std::atomic<bool>> aborted_;
-  std::mutex order_;  // from taking a ticket to queueing its work
+  std::mutex order_;  // from numbering a call to queueing its work
   std::atomic<std::uint64_t> delegated_{0};
   std::atomic<std::chrono::milliseconds> limit_;  // of a call, where it has none of its own
   const std::shared_ptr<FlightRecords> records_;

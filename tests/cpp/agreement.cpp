@@ -19,11 +19,13 @@
 
 #include "join/SwitchMLAgreement.hpp"
 
+using switchml_torch::Ability;
+using switchml_torch::Capabilities;
+using switchml_torch::ContextState;
 using switchml_torch::Exchange;
 using switchml_torch::kProtocol;
 using switchml_torch::Message;
 using switchml_torch::Negotiation;
-using switchml_torch::Offer;
 
 namespace {
 
@@ -197,31 +199,31 @@ class Attempt {
   std::size_t running_ = SIZE_MAX;
 };
 
-constexpr const char* kRounds[] = {"offer", "start", "probe"};
+constexpr const char* kRounds[] = {"capabilities", "start", "probe"};
 
 struct Outcome {
   Message last;
   std::uint64_t seed = 0;
   bool again = false;
   std::string error;
-  std::vector<std::string> told;  // while it waited
+  std::vector<std::string> lines;  // while it waited
 };
 
 /// Joins a group as a rank. It may work for as long as it may before each round.
-Outcome join(const Exchange& exchange, int rank, int size, const std::vector<Offer>& offers,
+Outcome join(const Exchange& exchange, int rank, int size, const std::vector<Capabilities>& own,
              std::uint64_t random, const std::string& host = "zeus") {
   Outcome out;
   try {
     Negotiation<Clock> negotiation(exchange, rank, size, kTimeout, host,
-                                   [&out](const std::string& line) { out.told.push_back(line); });
-    for (std::size_t i = 0; i < offers.size() && out.last.able(); ++i) {
+                                   [&out](const std::string& line) { out.lines.push_back(line); });
+    for (std::size_t i = 0; i < own.size() && out.last.able(); ++i) {
       if ((random >> (3 * static_cast<std::size_t>(rank) + i) % 64U & 1U) != 0) {
         try {
           exchange.get("never", kWork);
         } catch (const std::runtime_error&) {
         }
       }
-      out.last = negotiation.round(kRounds[i], offers[i]);
+      out.last = negotiation.round(kRounds[i], own[i]);
     }
     out.seed = negotiation.seed();
     out.again = negotiation.again();
@@ -231,11 +233,11 @@ Outcome join(const Exchange& exchange, int rank, int size, const std::vector<Off
   return out;
 }
 
-const Offer kAble{'y', "terms", ""};
-const std::vector<Offer> kAll{kAble, {}, {}};
+const Capabilities kAble{Ability::kAble, "terms", ""};
+const std::vector<Capabilities> kAll{kAble, {}, {}};
 
 std::vector<Outcome> together(Attempt& attempt, int size, std::uint64_t random,
-                              const std::map<int, std::vector<Offer>>& others = {},
+                              const std::map<int, std::vector<Capabilities>>& others = {},
                               const std::set<int>& missing = {}) {
   std::vector<Outcome> out(static_cast<std::size_t>(size));
   attempt.run(
@@ -270,7 +272,7 @@ void attempts(int size, std::uint64_t random) {
     const auto ranks =
         draw() % 2 == 0
             ? together(attempt, size, draw())
-            : together(attempt, size, draw(), {{last, {Offer::refuse("disabled at first")}}},
+            : together(attempt, size, draw(), {{last, {Capabilities::unable("disabled at first")}}},
                        draw() % 4 == 0 ? std::set<int>{1} : std::set<int>{});
     seeds.insert(ranks[0].seed);
   }
@@ -288,7 +290,7 @@ void attempts(int size, std::uint64_t random) {
           name + ": the keys go away");
   } else {
     for (const auto& rank :
-         together(attempt, size, draw(), {{1, {Offer::refuse("disabled now")}}})) {
+         together(attempt, size, draw(), {{1, {Capabilities::unable("disabled now")}}})) {
       check(rank.last.words == "rank 1: disabled now", name + ": " + rank.last.words + rank.error);
     }
   }
@@ -303,26 +305,26 @@ void again(int size, std::uint64_t random) {
                                            std::vector<Outcome>(static_cast<std::size_t>(size)));
   attempt.run([&](int rank, const Exchange& exchange) {
     for (int i = 0; i < kGroups; ++i) {
-      const auto first = i % 2 == 0 ? kAble : Offer::refuse("group " + std::to_string(i));
+      const auto first = i % 2 == 0 ? kAble : Capabilities::unable("group " + std::to_string(i));
       groups[i][rank] = join(exchange, rank, size, {first, {}, {}}, random);
     }
   });
   for (int i = 0; i < kGroups; ++i) {
     for (const auto& rank : groups[i]) {
       check(rank.error.empty(), rank.error);
-      check(rank.last.able() == (i % 2 == 0), "each group has its own verdict");
+      check(rank.last.able() == (i % 2 == 0), "each group has its own decision");
       check(rank.last.able() || contains(rank.last.words, "group " + std::to_string(i)),
             rank.last.words);
       check(rank.seed == groups[i][0].seed, "one seed for each group");
     }
   }
-  check(store.size() <= 1 + kGroups, "of each group its last verdict stays, at most");
+  check(store.size() <= 1 + kGroups, "of each group its last decision stays, at most");
 }
 
 /// All others say the same: who is missing, in whichever round.
 void missing(std::uint64_t random) {
-  std::vector<std::string> told;
-  const auto said = [&](int size, const std::map<int, std::vector<Offer>>& dying,
+  std::vector<std::string> lines;
+  const auto said = [&](int size, const std::map<int, std::vector<Capabilities>>& dying,
                         const std::set<int>& never) {
     std::map<std::string, Value> store;
     Attempt attempt(store, size, random);
@@ -334,7 +336,7 @@ void missing(std::uint64_t random) {
       }
     }
     check(errors.size() == 1, "one error for all");
-    told = ranks[0].told;
+    lines = ranks[0].lines;
     return *errors.begin();
   };
   const std::string end = " did not answer while the group was made; ";
@@ -343,8 +345,8 @@ void missing(std::uint64_t random) {
   check(contains(said(4, {}, {0}), "SwitchML: rank 0 of 4" + alive), "rank 0 never comes");
   check(contains(said(5, {}, {1, 2, 4}), "SwitchML: ranks 1-2, 4 of 5" + end),
         "several never come");
-  check(told.size() >= 29 && told.size() <= 60 &&
-            contains(told.back(), "ranks 1-2, 4 of 5 have not answered while"),
+  check(lines.size() >= 29 && lines.size() <= 60 &&
+            contains(lines.back(), "ranks 1-2, 4 of 5 have not answered while"),
         "they are named again and again while rank 0 waits");
   std::set<int> most;
   for (int rank = 1; rank < 79; ++rank) {
@@ -371,9 +373,11 @@ void otherProtocol() {
       return;
     }
     const auto call = exchange.get("switchml/call", kTimeout);
-    const auto key = "switchml/" + std::string(call.begin(), call.end()) + "/offer";
-    exchange.set((key + "/1").c_str(), Message{kProtocol + 1, {"a"}, 'y', true, "terms"}.write());
-    check(!Message::read(exchange.get(key.c_str(), kTimeout)).able(), "and it is told");
+    const auto key = "switchml/" + std::string(call.begin(), call.end()) + "/capabilities";
+    exchange.set((key + "/1").c_str(),
+                 Message{kProtocol + 1, {"a"}, Ability::kAble, true, "terms"}.write());
+    check(!Message::read(exchange.get(key.c_str(), kTimeout)).able(),
+          "and it receives the decision");
   });
 }
 
@@ -382,8 +386,8 @@ void otherTerms() {
   for (const std::string value : {"8", "16"}) {
     std::map<std::string, Value> store;
     Attempt attempt(store, 2, 1);
-    const Offer first{'y', "packet_numel=4 MIN=1", ""};
-    const Offer other{'y', "packet_numel=" + value + " MIN=1", ""};
+    const Capabilities first{Ability::kAble, "packet_numel=4 MIN=1", ""};
+    const Capabilities other{Ability::kAble, "packet_numel=" + value + " MIN=1", ""};
     for (const auto& rank : together(attempt, 2, 0, {{0, {first}}, {1, {other}}})) {
       check(rank.last.words == "rank 1: packet_numel=" + value + " where rank 0 has 4",
             rank.last.words + rank.error);
@@ -399,10 +403,9 @@ void hosts() {
     Attempt attempt(store, size, 1);
     std::string words;
     attempt.run([&](int rank, const Exchange& exchange) {
-      const auto offer = able.count(rank) == 0 ? Offer::refuse("why") : kAble;
-      const auto out =
-          join(exchange, rank, size, {offer}, 0, names[static_cast<std::size_t>(rank)]);
-      check(out.last.host.empty(), "a verdict is of no host");
+      const auto own = able.count(rank) == 0 ? Capabilities::unable("why") : kAble;
+      const auto out = join(exchange, rank, size, {own}, 0, names[static_cast<std::size_t>(rank)]);
+      check(out.last.host.empty(), "a decision is of no host");
       words = out.last.words;
     });
     return words;
@@ -427,33 +430,45 @@ void accesses() {
     Attempt attempt(store, size, 1);
     agreed(together(attempt, size, 0), "accesses");
     for (int rank = 1; rank < size; ++rank) {
-      check(attempt.accesses(rank) == 7, "three offers, the name of the call, three verdicts");
+      check(attempt.accesses(rank) == 7, "three answers, the name of the call, three decisions");
     }
-    check(store.size() == 2, "the name of the call, and the last verdict, stay");
+    check(store.size() == 2, "the name of the call, and the last decision, stay");
   }
 }
 
 void messages() {
-  const auto kind = [](char first, char other) {
-    return switchml_torch::verdict({{1, {"a"}, first, false, ""}, {1, {"b"}, other, false, ""}})
+  constexpr auto able = Ability::kAble, unable = Ability::kUnable, busy = Ability::kBusy;
+  const auto kind = [](Ability first, Ability other) {
+    return switchml_torch::decide({{1, {"a"}, first, false, ""}, {1, {"b"}, other, false, ""}})
         .kind;
   };
-  check(kind('y', 'y') == 'y' && kind('y', 'n') == 'n' && kind('n', 'y') == 'n', "able or not");
-  check(kind('b', 'n') == 'b' && kind('n', 'b') == 'b' && kind('y', 'b') == 'b', "busy");
-  const auto context = [](char one, char other) {
-    return switchml_torch::verdict(
-               {{1, {"a"}, 'y', false, "", one}, {1, {"b"}, 'y', false, "", other}})
+  check(kind(able, able) == able, "all are able");
+  check(kind(able, unable) == unable && kind(unable, able) == unable, "one is not");
+  check(kind(busy, unable) == busy && kind(unable, busy) == busy && kind(able, busy) == busy,
+        "one is busy");
+  constexpr auto runs = ContextState::kRunning, stopped = ContextState::kStopped;
+  const auto context = [](ContextState one, ContextState other) {
+    return switchml_torch::decide({{1, {"a"}, Ability::kAble, false, "", one},
+                                   {1, {"b"}, Ability::kAble, false, "", other}})
         .context;
   };
-  check(context('r', 'r') == 'r' && context('s', 's') == 's', "the contexts of all");
-  check(context('r', 's') == 'b' && context('s', 'r') == 'b', "those of some run");
-  const Message made{7, {"a", "-", "b"}, 'n', true, "two\nlines, and  spaces\x1b", 'r', "zeus"};
+  check(context(runs, runs) == runs && context(stopped, stopped) == stopped, "those of all");
+  check(context(runs, stopped) == ContextState::kMixed &&
+            context(stopped, runs) == ContextState::kMixed,
+        "some run");
+  for (const auto one : {able, unable, busy, Ability::kMissing}) {
+    for (const auto state : {stopped, runs, ContextState::kMixed}) {
+      const auto read = Message::read(Message{7, {"a"}, one, false, "", state}.write());
+      check(read.kind == one && read.context == state, "each value is read as it was written");
+    }
+  }
+  const Message made{7, {"a", "-", "b"}, unable, true, "two\nlines, and  spaces\x1b", runs, "zeus"};
   const auto back = Message::read(made.write());
-  check(back.protocol == 7 && back.nonces == made.nonces && back.kind == 'n' && back.required &&
-            back.words == "two?lines, and  spaces?" && back.context == 'r' && back.host == "zeus",
+  check(back.protocol == 7 && back.nonces == made.nonces && back.kind == unable && back.required &&
+            back.words == "two?lines, and  spaces?" && back.context == runs && back.host == "zeus",
         "a message is read as it was written, in one line");
   const std::string much(5000, '\xe9');
-  const auto bounded = Message::read(Message{7, {"a"}, 'n', true, much, 'r', much}.write());
+  const auto bounded = Message::read(Message{7, {"a"}, unable, true, much, runs, much}.write());
   check(bounded.words == std::string(4096, '?') && bounded.host == std::string(64, '?'),
         "it has an end");
   check(back.answers(2, "b") && !back.answers(1, "b") && !back.answers(3, "b"), "whom it answers");

@@ -1,5 +1,5 @@
 // The delegate without torch: a process group of the same shape (a queue, worker threads, works
-// that hold a ticket) and a Store in a directory, so that every line of it can run under the
+// that hold an allreduce) and a Store in a directory, so that every line of it can run under the
 // sanitizers. With OTHER_ABI this file has the old ABI of the C++ library, as many a torch; the
 // delegate has that of the client library.
 #ifdef OTHER_ABI
@@ -220,9 +220,9 @@ struct Outcome {
 
 struct Work {
   Work(const Context* context, std::vector<Tensor> tensors, ReduceOp op)
-      : inputs(std::move(tensors)), ticket(context, inputs, op) {}
+      : inputs(std::move(tensors)), call(context, inputs, op) {}
   std::vector<Tensor> inputs;
-  switchml_torch::Ticket ticket;
+  switchml_torch::Allreduce call;
   std::promise<Outcome> outcome;
 };
 
@@ -257,7 +257,7 @@ class Group {
   /// The tensors are one row, or are summed with each other as well.
   std::future<Outcome> allreduce(std::vector<Tensor> tensors, bool coalesced) {
     auto work = std::make_shared<Work>(contexts_[0].get(), std::move(tensors), ReduceOp::SUM);
-    check(coalesced == (coalesced && work->ticket.coalesce()), "one row is delegated");
+    check(coalesced == (coalesced && work->call.coalesce()), "one row is delegated");
     return submit(std::move(work));
   }
 
@@ -290,7 +290,7 @@ class Group {
       queue_.pop_front();
       lock.unlock();
       try {
-        work->outcome.set_value({work->ticket.allreduce(work->inputs), ""});
+        work->outcome.set_value({work->call.allreduce(work->inputs), ""});
       } catch (const std::runtime_error& error) {
         work->outcome.set_value({false, std::string(error.what())});
       }
@@ -512,7 +512,7 @@ void dropped(const Rank& me) {
 std::string reduced(Work& work, const switchml_torch::Steps& steps) {
   const switchml_torch::Parts<Tensor> parts(work.inputs);
   try {
-    work.ticket.reduce(parts, parts, steps);
+    work.call.reduce(parts, parts, steps);
   } catch (const std::runtime_error& thrown) {
     return thrown.what();
   }
@@ -560,17 +560,17 @@ void untaken(const Rank& me) {
   check(me.rank != 0 || next.find("dropped before it was finished") != std::string::npos, next);
 }
 
-/// A thread asks for tickets while groups come and go. The library's rule that a group is not used
-/// after its end does not bind it: no ticket is ever taken.
+/// A thread takes sequence numbers while groups come and go. The library's rule that a group is not
+/// used after its end does not bind it: no number is ever taken.
 void readers(const Rank& me) {
   std::atomic<bool> done{false};
   std::thread reader([&done] {
     Context stranger;
     while (!done) {
       check(!switchml_torch::delegate()->delegates(&stranger), "no group of a stranger delegates");
-      const auto ticket = switchml_torch::delegate()->takeTicket(
+      const auto sequence = switchml_torch::delegate()->takeSequence(
           &stranger, {switchml_torch::Element::kFloat32, switchml_torch::Op::kSum, 1, 0});
-      check(ticket == switchml_torch::kNoTicket, "nothing to sum, no ticket");
+      check(sequence == switchml_torch::kNoSequence, "nothing to sum, no number");
     }
   });
   for (int i = 0; i < 5; ++i) {
@@ -587,7 +587,7 @@ void delegated(const Rank& me) {
 }
 
 /// Several callers end a group. The next one delegates only when the failover of this one, which
-/// may stop the context, has ended; and a ticket that is dropped later is nobody's.
+/// may stop the context, has ended; and a call that is dropped later is nobody's.
 void ended(const Rank& me) {
   for (int i = 0; i < 20; ++i) {
     auto group = me.group("ended" + std::to_string(i));
@@ -682,10 +682,10 @@ void checkSum(const Rank& me, const Tensor& tensor, const std::string& error) {
 
 /// inf at the ends of packets, pieces and parts has become 2^126, which the simulator's fixed point
 /// has a place for: of inf it would make NaN.
-void saturated(const Rank& me) {
+void overflowed(const Rank& me) {
   constexpr std::size_t kNumel = 1'300'000;
   constexpr std::size_t kPacket = 256;
-  auto group = me.group("saturated");
+  auto group = me.group("overflowed");
   for (const auto type : {ScalarType::Float, ScalarType::BFloat16}) {
     std::vector<float> values(kNumel, static_cast<float>(me.rank + 1));
     const std::vector<std::size_t> places{0, 300, 65535, 262143, 262144, 1048575, kNumel - 1};
@@ -824,7 +824,7 @@ void tardy(const Rank& me) {
 void sumStaged(const Rank& me, Group& group, std::size_t numel) {
   const auto device = ints(numel, me.rank, 0);
   const auto work = group.make(Tensor(ScalarType::Int, std::vector<std::int32_t>(numel)));
-  work->ticket.limit(milliseconds::max());  // as of a program that would wait for ever
+  work->call.limit(milliseconds::max());  // as of a program that would wait for ever
   auto* const there = static_cast<std::int32_t*>(device.data_ptr());
   auto* const here = static_cast<std::int32_t*>(work->inputs[0].data_ptr());
   switchml_torch::Steps steps;
@@ -1019,7 +1019,7 @@ void forked(const Rank& me) {
     const auto work = group.make(ints(3, me.rank, 0), ReduceOp::SUM);
     auto inherited = std::string();
     try {
-      work->ticket.allreduce(work->inputs);
+      work->call.allreduce(work->inputs);
     } catch (const std::runtime_error& thrown) {
       inherited = thrown.what();
     }
@@ -1141,7 +1141,7 @@ int main(int argc, char** argv) {
       {"reported", reported},
       {"retried", retried},
       {"returned", returned},
-      {"saturated", saturated},
+      {"overflowed", overflowed},
       {"taken", taken},
       {"tardy", tardy},
       {"untaken", untaken},

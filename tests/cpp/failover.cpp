@@ -347,11 +347,11 @@ void visitStates(std::size_t size, std::uint64_t jobs) {
 class Library {
  public:
   Library(std::size_t ranks, std::uint64_t jobs, std::uint64_t dies, unsigned seed)
-      : submitted_(jobs), finished_(ranks, 0), dies_(dies), random_(seed) {}
+      : pending_(jobs), finished_(ranks, 0), dies_(dies), random_(seed) {}
 
   void submit(std::uint64_t job, Rank& rank) {
     std::lock_guard<std::mutex> lock(mutex_);
-    submitted_[job].push_back(&rank);
+    pending_[job].push_back(&rank);
     changed_.notify_all();
   }
 
@@ -366,15 +366,15 @@ class Library {
   /// Each event is a sum for one rank; the last of them before it dies is that of `dies`.
   void run() {
     std::uint64_t events = 0;
-    for (std::uint64_t job = 0; job < submitted_.size(); ++job) {
+    for (std::uint64_t job = 0; job < pending_.size(); ++job) {
       std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait(lock, [&] { return submitted_[job].size() == finished_.size() || dead_; });
+      changed_.wait(lock, [&] { return pending_[job].size() == finished_.size() || dead_; });
       if (dead_) {
         return;
       }
       const auto sum = sumOf(static_cast<int>(finished_.size()), job);
-      std::shuffle(submitted_[job].begin(), submitted_[job].end(), random_);
-      for (auto* const rank : submitted_[job]) {
+      std::shuffle(pending_[job].begin(), pending_[job].end(), random_);
+      for (auto* const rank : pending_[job]) {
         if (++events > dies_) {
           rank->memory[job][0] = sum[0];
           dead_ = true;
@@ -396,7 +396,7 @@ class Library {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::vector<Rank*>> submitted_;
+  std::vector<std::vector<Rank*>> pending_;
   std::vector<std::uint64_t> finished_;
   const std::uint64_t dies_;
   bool dead_ = false;

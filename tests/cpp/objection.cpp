@@ -1,4 +1,4 @@
-// Prints the delegate's objection to the configuration in a file, or else its offer to the other
+// Prints the delegate's objection to the configuration in a file, or else its terms for the other
 // ranks. With a second argument, instead: a line for every num_workers that is
 // refused, from 2 on.
 #include <cstdint>

@@ -24,8 +24,8 @@ class Small final : public switchml_torch::Interface {
     return context != nullptr && config.LoadFromFile(std::getenv("SWITCHML_CONFIG")) &&
            switchml::Context::GetInstance().Start(&config);
   }
-  std::uint64_t takeTicket(const void*, const switchml_torch::Request&) noexcept override {
-    return switchml_torch::kNoTicket;
+  std::uint64_t takeSequence(const void*, const switchml_torch::Request&) noexcept override {
+    return switchml_torch::kNoSequence;
   }
   std::uint64_t partNumel() const noexcept override { return 0; }
   void reduce(std::uint64_t, const switchml_torch::Request&, std::chrono::milliseconds,

@@ -13,41 +13,43 @@ namespace {
 using namespace switchml_torch;
 using State = Library::State;
 
-void verdicts() {
-  static auto& verdict = *new Verdict(nullptr);  // its values stay for good
-  const auto is = [](Verdict::Kind kind, const std::string& why, const std::string& newest) {
-    const auto& now = verdict.get();
+void states() {
+  static auto& state = *new DelegationState(nullptr);  // its values stay for good
+  const auto is = [](DelegationState::Kind kind, const std::string& why,
+                     const std::string& newest) {
+    const auto& now = state.get();
     return now.kind == kind && now.why == why && now.failure == newest;
   };
-  verdict.suspend("hung");
-  check(is(Verdict::Kind::kSuspended, "hung", "hung"), "a group goes over Gloo");
-  verdict.resume();
-  check(is(Verdict::Kind::kDelegating, "", "hung"), "it has returned");
-  check(verdict.fail("lost", [&] { check(!verdict.broken(), "said before it is seen"); }), "first");
-  check(!verdict.fail("late", [] { check(false, "said once"); }), "second");
-  verdict.resume();
-  check(is(Verdict::Kind::kBroken, "lost", "hung"), "only a suspended one resumes");
-  static const auto& child = *new Verdict(&verdict);
+  state.suspend("hung");
+  check(is(DelegationState::Kind::kSuspended, "hung", "hung"), "a group goes over Gloo");
+  state.resume();
+  check(is(DelegationState::Kind::kDelegating, "", "hung"), "it has returned");
+  check(state.fail("lost", [&] { check(!state.broken(), "printed before it is visible"); }),
+        "first");
+  check(!state.fail("late", [] { check(false, "printed once"); }), "second");
+  state.resume();
+  check(is(DelegationState::Kind::kBroken, "lost", "hung"), "only a suspended one resumes");
+  static const auto& child = *new DelegationState(&state);
   check(child.broken(), "that of the parent");
-  verdict.renew();
-  check(is(Verdict::Kind::kDelegating, "", "hung"), "a new group");
+  state.renew();
+  check(is(DelegationState::Kind::kDelegating, "", "hung"), "a new group");
 }
 
 void turns() {
   Order order;
-  static auto& verdict = *new Verdict(nullptr);  // its values stay for good
-  check(order.take(3) == 0 && order.take(1) == 3, "tickets");
-  auto second = std::async(std::launch::async, [&] { order.await(1, verdict); });
-  order.await(0, verdict);
+  static auto& state = *new DelegationState(nullptr);  // its values stay for good
+  check(order.take(3) == 0 && order.take(1) == 3, "numbers");
+  auto second = std::async(std::launch::async, [&] { order.await(1, state); });
+  order.await(0, state);
   order.pass();
   check(second.wait_for(kEnough) == std::future_status::ready, "its turn");
-  auto last = std::async(std::launch::async, [&] { order.await(3, verdict); });
-  verdict.fail("lost", [] {});
+  auto last = std::async(std::launch::async, [&] { order.await(3, state); });
+  state.fail("lost", [] {});
   order.wake();
   check(last.wait_for(kEnough) == std::future_status::ready, "it will have none");
-  verdict.renew();
+  state.renew();
   order.skip();
-  order.await(order.take(1), verdict);
+  order.await(order.take(1), state);
 }
 
 void starts() {
@@ -119,7 +121,7 @@ void leaves() {
 
 void checkStates() {
   leaves();
-  verdicts();
+  states();
   turns();
   starts();
 }

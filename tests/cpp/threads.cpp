@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/SwitchMLHost.hpp"
-#include "sum/SwitchMLSaturation.hpp"
+#include "sum/SwitchMLOverflow.hpp"
 
 namespace {
 

@@ -54,7 +54,7 @@ def check_hidden_library(launch: Launcher, hidden: Mapping[str, str]) -> None:
         ranks = launch("outcome", 3, rank_env=rank_env, timeout=600, limit=120)
         for number, result in enumerate(results(ranks)):
             report = result["report"]
-            assert (report["calls"], report["step"]) == (0, "offer")
+            assert (report["calls"], report["step"]) == (0, "capabilities")
             assert report["reason"].startswith(f"{named}: {GONE}")
             assert report["problem"].startswith(GONE if number in absent else "")
         line = f"switchml: process group of 3 ranks: allreduce stays with Gloo: {named}: {GONE}"

@@ -28,7 +28,7 @@ def write(root: Path, layout_name: str = "c10d-lib", name: str = "v0.0.1") -> Pi
         block = anchor.head + anchor.tail
         known = anchors.setdefault(anchor.file, [])
         if known and known[-1].endswith(block):
-            continue  # the delegate hook's line is the tail of the ticket hook's anchor
+            continue  # the delegate hook's line is the tail of the allreduce hook's anchor
         known.append(block)
     for file, blocks in anchors.items():
         path = root / file

@@ -69,7 +69,7 @@ struct Exchange {
   std::function<Ring()> connect;
 };
 
-constexpr std::uint64_t kNoTicket = UINT64_MAX;
+constexpr std::uint64_t kNoSequence = UINT64_MAX;
 
 /// The delegate of a process. A `context` is any of a process group's.
 class Interface {
@@ -77,28 +77,28 @@ class Interface {
   /// True while the process group that owns `context` delegates. Lock-free.
   virtual bool delegates(const void* context) const noexcept = 0;
 
-  /// A ticket for a call of the group that owns `context`, or kNoTicket when the call stays with
-  /// Gloo, which is counted. Lock-free where the group delegates.
-  virtual std::uint64_t takeTicket(const void* context, const Request& request) noexcept = 0;
+  /// Sequence number of a call of the group that owns `context`, or kNoSequence when the call stays
+  /// with Gloo, which is counted. Lock-free where the group delegates.
+  virtual std::uint64_t takeSequence(const void* context, const Request& request) noexcept = 0;
 
   /// Elements of a part of an allreduce of the delegating group, at most, unless it goes in fewer
   /// bits. Lock-free.
   virtual std::uint64_t partNumel() const noexcept = 0;
 
   /// Replaces values by the sums over all ranks, or by the averages: int32 where that is the
-  /// request's type, else float32. Its jobs are submitted when the ticket's turn has come. `limit`
-  /// is how long all of it may take, once the values of its first part are there and the calls
-  /// before it have ended: the timeout of the group where it is not positive, and
+  /// request's type, else float32. Its jobs are submitted when the turn of `sequence` has come.
+  /// `limit` is how long all of it may take, once the values of its first part are there and the
+  /// calls before it have ended: the timeout of the group where it is not positive, and
   /// SWITCHML_TIMEOUT_MS at most. The wait for them has no limit of its own: each has one, and a
   /// failure or abort() ends it. Throws std::runtime_error when a job failed, or did not finish
   /// within the limit, and what a step throws. The group uses SwitchML no more then, unless that
   /// was the last step.
-  virtual void reduce(std::uint64_t ticket, const Request& request, std::chrono::milliseconds limit,
-                      const Steps& steps) = 0;
+  virtual void reduce(std::uint64_t sequence, const Request& request,
+                      std::chrono::milliseconds limit, const Steps& steps) = 0;
 
-  /// A ticket that will never be submitted: the order over the ranks is lost, so the group uses
-  /// SwitchML no more.
-  virtual void abandon(std::uint64_t ticket) noexcept = 0;
+  /// The job of this number will never be submitted: the order over the ranks is lost, so the group
+  /// uses SwitchML no more.
+  virtual void abandon(std::uint64_t sequence) noexcept = 0;
 
   /// Lets the ranks of a new process group agree on whether it delegates. Throws
   /// std::runtime_error when a rank is missing, or SWITCHML_REQUIRE is set and it does not.

@@ -23,7 +23,7 @@ Board board;
 
 Delegate::Delegate(const Delegate* parent)
     : library(parent == nullptr ? nullptr : &parent->library),
-      verdict(parent == nullptr ? nullptr : &parent->verdict) {}
+      state(parent == nullptr ? nullptr : &parent->state) {}
 
 Delegate& Delegate::get() {
   auto* found = newest.load(std::memory_order_acquire);
@@ -36,7 +36,7 @@ Delegate& Delegate::get() {
   return *found;
 }
 
-Offer Delegate::start(const switchml::Config& config, std::chrono::milliseconds limit) {
+Capabilities Delegate::start(const switchml::Config& config, std::chrono::milliseconds limit) {
   const bool first = library.epoch() == 0;
   const auto longest = std::min(Library::startLimit(), limit);
   const auto begun = Library::Clock::now();
@@ -45,20 +45,20 @@ Offer Delegate::start(const switchml::Config& config, std::chrono::milliseconds 
     // After the context was made, so it runs before the context is destroyed.
     on_exit(atExit, nullptr);
   }
-  if (verdict.broken()) {
+  if (state.broken()) {
     library.stop(library.epoch());  // the group, or the process, has ended meanwhile
   }
-  auto offer = why.empty() ? Offer() : Offer::refuse(why);
-  offer.late = Library::Clock::now() - begun >= longest;
-  return offer;
+  auto out = why.empty() ? Capabilities() : Capabilities::unable(why);
+  out.late = Library::Clock::now() - begun >= longest;
+  return out;
 }
 
 /// `end` comes before the stop, which wakes those that wait for the library: their reason would be
 /// another.
 void Delegate::disable(const std::string& why, std::uint64_t epoch,
-                       const std::function<void()>& tell,
+                       const std::function<void()>& report,
                        void (Failover::*end)(const std::string&)) {
-  const bool first = verdict.fail(why, tell);
+  const bool first = state.fail(why, report);
   const auto* const group = board.delegation.load();
   if (group != nullptr && group->failover && !library.lost()) {
     ((*group->failover).*end)(why);
@@ -73,29 +73,29 @@ void Delegate::fail(const std::string& why, std::uint64_t epoch) {
   if (epoch != library.epoch()) {
     return;
   }
-  const auto tell = [&] {
+  const auto print = [&] {
     const auto counted = library.packets().words();
     say(text("error: ", why, counted.empty() ? "" : " (" + counted + ")",
              "; this rank uses SwitchML no more"));
   };
-  disable(why, epoch, tell, &Failover::giveUp);
+  disable(why, epoch, print, &Failover::giveUp);
 }
 
-void Delegate::abandon(std::uint64_t ticket) noexcept {
+void Delegate::abandon(std::uint64_t sequence) noexcept {
   const auto* const group = board.delegation.load(std::memory_order_acquire);
-  if (group != nullptr && ticket >= group->firstTicket) {
-    fail(text("allreduce number ", ticket, " was dropped before it was submitted"));
+  if (group != nullptr && sequence >= group->firstSequence) {
+    fail(text("allreduce number ", sequence, " was dropped before it was submitted"));
   }
 }
 
 void Delegate::suspend(const std::string& why) {
-  verdict.suspend(why);
+  state.suspend(why);
   library.stop(library.epoch());
 }
 
 void Delegate::throwIfBroken() const {
-  if (verdict.broken()) {
-    throw std::runtime_error("SwitchML allreduce failed: " + verdict.get().why);
+  if (state.broken()) {
+    throw std::runtime_error("SwitchML allreduce failed: " + state.get().why);
   }
 }
 
@@ -105,7 +105,7 @@ void Delegate::raise(const std::string& why, std::uint64_t epoch) {
   throw std::runtime_error("SwitchML allreduce failed: " + why);  // of an earlier group
 }
 
-void Delegate::sayHint(const Delegation& group) {
+void Delegate::printHint(const Delegation& group) {
   const auto hint = groups.hint();
   if (group.rank == 0 && !hint.empty()) {
     say(text("hint: ", hint));
@@ -128,13 +128,13 @@ void Delegate::atExit(int status, void* /*argument*/) {
   delegate.report.end();
   if (!delegate.library.lost()) {
     if (const auto* const group = board.delegation.load(); group != nullptr) {
-      delegate.sayHint(*group);
+      delegate.printHint(*group);
     }
     const auto epoch = delegate.library.epoch();
     delegate.disable(
         "the process is exiting", epoch, [] {}, &Failover::close);
-    if (const auto* const group = board.delegation.load(); group != nullptr && group->pulse) {
-      group->pulse->close();
+    if (const auto* const group = board.delegation.load(); group != nullptr && group->heartbeat) {
+      group->heartbeat->close();
     }
     if (delegate.library.stoppedWithin(kStopAtExit, epoch)) {
       return;

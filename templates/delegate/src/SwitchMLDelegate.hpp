@@ -1,6 +1,6 @@
 /// The delegate of this process: its parts, and how failures and the ends of groups move them.
 ///
-/// A failure is said first, then the verdict shows it; then the other ranks are told, and after
+/// A failure is printed first, then the state shows it; then the other ranks are warned, and after
 /// that the context is stopped, which wakes those that wait for it. No lock is held when Gloo is
 /// called.
 #pragma once
@@ -9,7 +9,7 @@
 #include "join/SwitchMLJoining.hpp"
 #include "join/SwitchMLSettings.hpp"
 #include "recover/SwitchMLFailover.hpp"
-#include "recover/SwitchMLPulse.hpp"
+#include "recover/SwitchMLHeartbeat.hpp"
 #include "report/SwitchMLReport.hpp"
 #include "sum/SwitchMLLibrary.hpp"
 #include "sum/SwitchMLOrder.hpp"
@@ -30,11 +30,11 @@ struct Delegation {
   std::chrono::milliseconds timeout;  // timeout of the group when it was made
   std::chrono::milliseconds longest;  // largest limit of a job
   std::uint16_t workers;
-  bool saturates;
+  bool marksOverflow;
   std::size_t rank;
-  std::uint64_t firstTicket = 0;
-  std::shared_ptr<Failover> failover;  // null where the group has none
-  std::shared_ptr<Pulse> pulse;        // null where the library itself learns that a rank is gone
+  std::uint64_t firstSequence = 0;
+  std::shared_ptr<Failover> failover;    // null where the group has none
+  std::shared_ptr<Heartbeat> heartbeat;  // null where the library itself learns that a rank is gone
 
   bool owns(const void* context) const noexcept {
     return std::find(contexts.begin(), contexts.end(), context) != contexts.end();
@@ -78,26 +78,26 @@ class Delegate {
   static Delegate& get();
 
   /// Starts the context; see Library::start().
-  Offer start(const switchml::Config& config, std::chrono::milliseconds limit);
+  Capabilities start(const switchml::Config& config, std::chrono::milliseconds limit);
 
   /// All calls fail from here on, unless what has failed was of an earlier start of the context.
   void fail(const std::string& why, std::uint64_t epoch);
   void fail(const std::string& why) { fail(why, library.epoch()); }
 
-  /// A ticket will never be submitted.
-  void abandon(std::uint64_t ticket) noexcept;
+  /// The job of this number will never be submitted.
+  void abandon(std::uint64_t sequence) noexcept;
 
   /// The context is stopped, and its group goes on over Gloo.
   void suspend(const std::string& why);
 
-  /// Throws the reason of a broken verdict.
+  /// Throws the reason of a broken state.
   void throwIfBroken() const;
 
   /// Fails, and throws the reason: that of the first failure, where another was before.
   [[noreturn]] void raise(const std::string& why, std::uint64_t epoch);
 
   /// On rank 0, when the delegating group ends.
-  void sayHint(const Delegation& group);
+  void printHint(const Delegation& group);
 
   /// Whoever would return from the delegate when the process exits waits for its end: a thread
   /// that comes back to Python then ends the process with SIGABRT.
@@ -108,24 +108,24 @@ class Delegate {
   Library library;
   Groups groups;
   Order order;
-  Verdict verdict;
+  DelegationState state;
   Report report;
   std::atomic<bool> claimed{false};  // by a group that delegates, or may
   std::atomic<bool> joined{false};   // a group was made
   std::atomic<bool> warned{false};
-  std::mutex offering;  // of a group that looks whether it may
+  std::mutex claiming;  // of a group that looks whether it may
 
   // Of the group that has claimed it.
   std::unique_ptr<Descriptor> mark;  // by which child processes know that this one delegates
   struct {
     std::string controller;
     std::string why;
-    Library::Clock::time_point asked{};
+    Library::Clock::time_point time{};
   } unanswered;  // the newest question that took all of its time
 
  private:
   explicit Delegate(const Delegate* before);
-  void disable(const std::string& why, std::uint64_t epoch, const std::function<void()>& tell,
+  void disable(const std::string& why, std::uint64_t epoch, const std::function<void()>& report,
                void (Failover::*end)(const std::string&));
   static void atExit(int status, void* argument);
 };

@@ -17,7 +17,7 @@ class Face final : public Interface {
     return groupOf(context) != nullptr;
   }
 
-  std::uint64_t takeTicket(const void* context, const Request& request) noexcept override {
+  std::uint64_t takeSequence(const void* context, const Request& request) noexcept override {
     const auto* const group = board.delegation.load(std::memory_order_acquire);
     const bool owns = group != nullptr && group->owns(context);
     // Gloo has no average of integers either: it raises.
@@ -38,7 +38,7 @@ class Face final : public Interface {
       delegate.groups.countLeft(context, bytes);
     }
     board.fallbacks[owns ? why : kGroup].fetch_add(1, std::memory_order_relaxed);
-    return kNoTicket;
+    return kNoSequence;
   }
 
   std::uint64_t partNumel() const noexcept override {
@@ -46,19 +46,19 @@ class Face final : public Interface {
     return group == nullptr ? UINT64_MAX : group->settings.chunkNumel;
   }
 
-  void reduce(std::uint64_t ticket, const Request& request, std::chrono::milliseconds limit,
+  void reduce(std::uint64_t sequence, const Request& request, std::chrono::milliseconds limit,
               const Steps& steps) override {
     const Delegate::Visit visit;
     if (Delegate::get().library.lost()) {
       throw std::runtime_error(kForked);
     }
     const auto* const group = board.delegation.load(std::memory_order_acquire);
-    if (group == nullptr || ticket < group->firstTicket) {
+    if (group == nullptr || sequence < group->firstSequence) {
       throw std::runtime_error("the process group of this allreduce has ended");
     }
     const auto begun = Library::Clock::now();
     const auto patience = std::min(limit > limit.zero() ? limit : group->timeout, kForever);
-    const auto bytes = sumOverRanks(*group, ticket, request,
+    const auto bytes = sumOverRanks(*group, sequence, request,
                                     {std::min(patience, group->longest), patience}, steps);
     if (bytes == 0) {
       board.failover.calls.fetch_add(1, std::memory_order_relaxed);
@@ -69,7 +69,7 @@ class Face final : public Interface {
     board.times.add(Library::Clock::now() - begun);
   }
 
-  void abandon(std::uint64_t ticket) noexcept override { Delegate::get().abandon(ticket); }
+  void abandon(std::uint64_t sequence) noexcept override { Delegate::get().abandon(sequence); }
 
   void join(const std::vector<const void*>& contexts, int rank, int size,
             std::chrono::milliseconds timeout, const Exchange& exchange) override {
@@ -90,12 +90,12 @@ class Face final : public Interface {
       return;
     }
     if (!delegate.library.lost()) {
-      delegate.sayHint(*group);
+      delegate.printHint(*group);
       if (group->failover) {
         group->failover->leave();
       }
-      if (group->pulse) {
-        group->pulse->leave();
+      if (group->heartbeat) {
+        group->heartbeat->leave();
       }
     }
     delegate.mark.reset();

@@ -55,7 +55,7 @@ class Client {
 
   /// `fails`: the part that fails, or none.
   void reset(std::int64_t partNumel = INT64_MAX, int fails = -1) {
-    tickets_ = turn_ = abandoned_ = 0;
+    next_ = turn_ = abandoned_ = 0;
     partNumel_ = partNumel;
     fails_ = fails;
     records_ = true;
@@ -67,12 +67,12 @@ class Client {
 
   std::uint64_t partNumel() const { return static_cast<std::uint64_t>(partNumel_.load()); }
 
-  std::uint64_t takeTicket() noexcept { return tickets_++; }
+  std::uint64_t takeSequence() noexcept { return next_++; }
 
-  void abandon(std::uint64_t ticket) noexcept {
+  void abandon(std::uint64_t sequence) noexcept {
     SimulatedDevice::instance().note("a sum is given up");
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return turn_ == ticket; });
+    changed_.wait(lock, [&] { return turn_ == sequence; });
     ++turn_;
     ++abandoned_;
     changed_.notify_all();
@@ -88,17 +88,17 @@ class Client {
     }
   }
 
-  std::uint64_t tickets() const { return tickets_; }
+  std::uint64_t taken() const { return next_; }
   std::uint64_t abandoned() const { return abandoned_; }
 
   /// Two parts are on the way at most. Their memory is read and written when the second is.
   template <typename Place>
-  void reduce(std::uint64_t ticket, std::int64_t numel, const Step& before, const Step& after,
+  void reduce(std::uint64_t sequence, std::int64_t numel, const Step& before, const Step& after,
               const Place& place) {
     auto& device = SimulatedDevice::instance();
     device.enter();
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return turn_ == ticket; });
+    changed_.wait(lock, [&] { return turn_ == sequence; });
     ++turn_;
     changed_.notify_all();
     lock.unlock();
@@ -145,7 +145,7 @@ class Client {
   std::condition_variable changed_;
   std::uint64_t turn_ = 0;
   std::vector<float> read_;
-  std::atomic<std::uint64_t> tickets_{0};
+  std::atomic<std::uint64_t> next_{0};
   std::atomic<std::uint64_t> abandoned_{0};
   std::atomic<std::int64_t> partNumel_{INT64_MAX};
   std::atomic<int> fails_{-1};
@@ -648,7 +648,7 @@ void captured(Run& run) {
   run.expect(raises([&] { run.allreduce(tensor); }));
   run.sum();
   run.expect(device.endCapture());
-  run.expect(client().tickets() == 0);
+  run.expect(client().taken() == 0);
   waiting(run);
 }
 

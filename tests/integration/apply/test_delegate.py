@@ -111,7 +111,7 @@ def test_helper_of_a_rank(program: Path, tmp_path: Path) -> None:
 
 
 def test_states(program: Path, tmp_path: Path) -> None:
-    """Of the verdict, the order and the library, of which each start has a number."""
+    """Of the delegation, the order and the library, of which each start has a number."""
     run(program, "states", 1, tmp_path)
 
 

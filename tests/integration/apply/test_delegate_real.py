@@ -39,7 +39,7 @@ msg_numel = 1024
 """
 DPDK = {"backend": "dpdk", "num_workers": 2}
 GLOO = "allreduce stays with Gloo: "
-LET_GO = "    changed_.notify_all();\n  }\n\n  /// Called when the verdict"
+LET_GO = "    changed_.notify_all();\n  }\n\n  /// Called when the state"
 PAUSE = """
   if (const char* const pause = std::getenv("PAUSE")) {
     std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(pause)));
@@ -428,7 +428,7 @@ def test_a_start_ends_when_nobody_waits_for_it(built: Path, tmp_path: Path) -> N
 
 def test_what_has_no_place_in_the_fixed_point(built: Path, tmp_path: Path) -> None:
     """inf in a row that is summed in place, and in one that is copied."""
-    ranks(built, "saturated", tmp_path, {})
+    ranks(built, "overflowed", tmp_path, {})
 
 
 def test_a_controller_that_is_not_there(built: Path, tmp_path: Path) -> None:

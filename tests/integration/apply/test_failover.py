@@ -35,7 +35,7 @@ MUTANTS = {
     "a wider window": ("finished_ + kWindow &&", "finished_ + 2 * kWindow &&", "window"),
     "other jobs first": ("next_ = *most;", "next_ = *most + 1;", "moments"),
     "nobody is told": (
-        "warning_.begin([this] { return ring_.send(kWarnings, &told_, sizeof told_); });", "",
+        "sending_.begin([this] { return ring_.send(kWarnings, &cause_, sizeof cause_); });", "",
         "states",
     ),
     "a rank that gives up in silence": ("      warnLast(news);", "", "states"),
@@ -58,8 +58,8 @@ MUTANTS = {
         "gone",
     ),
     "a closed connection that ends all": (
-        "    direction.closed = true;\n    direction.passage.interrupt();",
-        "for (auto* one : {&in_, &out_}) { one->closed = true, one->passage.interrupt(); }",
+        "    direction.closed = true;\n    direction.transfer.interrupt();",
+        "for (auto* one : {&in_, &out_}) { one->closed = true, one->transfer.interrupt(); }",
         "gone",
     ),
     "a late message that is awaited": ("late = Clock::now() >= end_;", "late = false;", "gone"),

@@ -107,9 +107,9 @@ def test_a_drifted_anchor_is_shown_before_and_now(copy: Copy) -> None:
     before = copy.contents()
     told = copy.refresh(code=3)
     head, problem = told.split("\nerror: v2.6.0:\n")
-    ticket, shown = problem.split(f"{delegate.file}: the anchor of hook delegate matches 0 times")
-    assert ticket.startswith(
-        f"{delegate.file}: the anchor of hook ticket matches 0 times, not once"
+    first, shown = problem.split(f"{delegate.file}: the anchor of hook delegate matches 0 times")
+    assert first.startswith(
+        f"{delegate.file}: the anchor of hook allreduce matches 0 times, not once"
     )
     was, now = shown.split("  now:\n")
     assert was.startswith(", not once\n  before:\n")

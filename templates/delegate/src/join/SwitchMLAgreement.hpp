@@ -1,4 +1,5 @@
-/// Agreement of the ranks of a new process group: what they offer, and rank 0's verdict for all.
+/// Agreement of the ranks of a new process group: their capabilities, and rank 0's decision for
+/// all.
 ///
 /// SwitchML is not known here.
 #pragma once
@@ -16,9 +17,9 @@
 
 namespace switchml_torch {
 
-/// Version of what ranks tell each other and of which calls become which jobs. Ranks of different
+/// Version of what ranks send each other and of which calls become which jobs. Ranks of different
 /// ones do not delegate, so a change of either takes the next number.
-constexpr unsigned kProtocol = 7;
+constexpr unsigned kProtocol = 8;
 
 constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
 constexpr std::size_t kMaxReasons = 4;
@@ -31,49 +32,48 @@ struct SteadyClock : std::chrono::steady_clock {
 constexpr std::size_t kMostWords = 4096;
 constexpr std::size_t kMostHost = 64;
 
-/// At most so many characters of a text that another rank has told, with '?' for those of them that
-/// are not from `first` to '~'.
-inline std::string printable(const std::string& told, std::size_t most = kMostWords,
+/// At most so many characters of another rank's text, with '?' for those of them that are not from
+/// `first` to '~'.
+inline std::string printable(const std::string& received, std::size_t most = kMostWords,
                              char first = ' ') {
-  auto out = told.substr(0, most);
+  auto out = received.substr(0, most);
   std::replace_if(
       out.begin(), out.end(), [first](char letter) { return letter < first || letter > '~'; }, '?');
   return out;
 }
 
-/// Offer of a rank: its terms, or the reason why it is unable.
-struct Offer {
-  char kind = 'y';    // 'y': able, 'b': unable because another group delegates, 'n': unable
+/// kBusy: unable because another group delegates; of all: one is. kMissing: a rank did not answer.
+enum class Ability : std::uint8_t { kAble, kUnable, kBusy, kMissing };
+
+/// State of the context of a rank; of all: kMixed where only some run.
+enum class ContextState : std::uint8_t { kStopped, kRunning, kMixed };
+
+/// What a rank is able to do: its terms, or the reason why it is unable.
+struct Capabilities {
+  Ability kind = Ability::kAble;
   std::string words;  // the terms, which must be the same on every rank, or why it is unable
-  std::string where;  // what only this rank is told, where the user has something to fix
-  char context = kStopped;
+  std::string where;  // for this rank alone, where the user has something to fix
+  ContextState context = ContextState::kStopped;
   bool late = false;  // it took all of its time, as where another rank does not come
 
-  // State of the rank's context; of all: kBoth where only some run.
-  static constexpr char kStopped = 's';
-  static constexpr char kRuns = 'r';
-  static constexpr char kBoth = 'b';
-
-  static Offer refuse(const std::string& why, const std::string& where = "") {
-    return {'n', why, where, kStopped};
+  static Capabilities unable(const std::string& why, const std::string& where = "") {
+    return {Ability::kUnable, why, where};
   }
-  static Offer busy(const std::string& why) { return {'b', why, "", kStopped}; }
-  bool able() const { return kind == 'y'; }
+  static Capabilities busy(const std::string& why) { return {Ability::kBusy, why, ""}; }
+  bool able() const { return kind == Ability::kAble; }
 };
 
-/// Value of a key: the offer of one rank, or what rank 0 makes of the offers of all.
+/// Value of a key: the capabilities of one rank, or what rank 0 makes of those of all.
 struct Message {
-  static constexpr char kMissing = 'x';  // a rank did not answer
-
   unsigned protocol = kProtocol;
   std::vector<std::string> nonces;  // of the rank, or of all ranks
-  char kind = 'y';                  // as of an offer; of all: 'b' where one is busy, or kMissing
-  bool required = false;            // the rank, or one of them, has SWITCHML_REQUIRE set
-  std::string words;                // as of an offer; of all: who is not able, and why
-  char context = Offer::kStopped;
+  Ability kind = Ability::kAble;
+  bool required = false;  // the rank, or one of them, has SWITCHML_REQUIRE set
+  std::string words;      // as of capabilities; of all: who is not able, and why
+  ContextState context = ContextState::kStopped;
   std::string host = {};  // of the rank, without a space; of all: empty
 
-  bool able() const { return kind == 'y'; }
+  bool able() const { return kind == Ability::kAble; }
 
   bool answers(int rank, const std::string& nonce) const {
     const auto place = static_cast<std::size_t>(rank);
@@ -86,7 +86,8 @@ struct Message {
       list += nonce + ",";
     }
     const auto out =
-        text(protocol, ' ', list, " ", kind, required ? 'r' : '-', context, host, ' ', words);
+        text(protocol, ' ', list, " ", kAbilities[static_cast<std::size_t>(kind)],
+             required ? 'r' : '-', kContexts[static_cast<std::size_t>(context)], host, ' ', words);
     return {out.begin(), out.end()};
   }
 
@@ -94,11 +95,21 @@ struct Message {
     std::istringstream in(std::string(value.begin(), value.end()));
     Message out;
     std::string list;
-    char letter = 0;
-    if (!(in >> out.protocol >> list >> out.kind >> letter >> out.context)) {
+    char kind = 0;
+    char required = 0;
+    char context = 0;
+    if (!(in >> out.protocol >> list >> kind >> required >> context)) {
       throw std::runtime_error("its answer is cut short");
     }
-    out.required = letter == 'r';
+    // Letters of another protocol are no ability and no context that runs.
+    out.kind = kind == kAbilities[0]   ? Ability::kAble
+               : kind == kAbilities[2] ? Ability::kBusy
+               : kind == kAbilities[3] ? Ability::kMissing
+                                       : Ability::kUnable;
+    out.context = context == kContexts[1]   ? ContextState::kRunning
+                  : context == kContexts[2] ? ContextState::kMixed
+                                            : ContextState::kStopped;
+    out.required = required == 'r';
     std::istringstream nonces(list);
     for (std::string nonce; std::getline(nonces, nonce, ',');) {
       out.nonces.push_back(nonce);
@@ -112,6 +123,10 @@ struct Message {
     out.words = printable(out.words);
     return out;
   }
+
+ private:
+  static constexpr const char* kAbilities = "ynbx";  // letters of the values
+  static constexpr const char* kContexts = "srm";
 };
 
 inline std::string ranksText(const std::vector<int>& ranks) {
@@ -131,17 +146,17 @@ inline std::string ranksText(const std::vector<int>& ranks) {
 }
 
 /// Names ranks, and their hosts where the group has several.
-inline std::string placesText(const std::vector<int>& ranks, const std::vector<Message>& offers) {
+inline std::string placesText(const std::vector<int>& ranks, const std::vector<Message>& all) {
   auto out = ranksText(ranks);
-  const auto elsewhere = [&](const Message& offer) { return offer.host != offers[0].host; };
-  if (std::none_of(offers.begin(), offers.end(), elsewhere)) {
+  const auto elsewhere = [&](const Message& one) { return one.host != all[0].host; };
+  if (std::none_of(all.begin(), all.end(), elsewhere)) {
     return out;
   }
   std::set<std::string> hosts;
   for (const auto rank : ranks) {
-    hosts.insert(offers[static_cast<std::size_t>(rank)].host);
+    hosts.insert(all[static_cast<std::size_t>(rank)].host);
   }
-  hosts.erase("");  // before protocol 5 nobody tells it
+  hosts.erase("");  // before protocol 5 there is none
   std::size_t shown = 0;
   for (const auto& host : hosts) {
     if (shown++ == kMaxHosts) {
@@ -184,77 +199,78 @@ inline std::string differences(const std::string& first, const std::string& othe
   return out.empty() ? "another client library than rank 0" : out;
 }
 
-/// Verdict on the offers of all ranks: able where every rank is, and on the same terms.
-inline Message verdict(const std::vector<Message>& offers) {
+/// Decision for all ranks: able where every rank is, and on the same terms.
+inline Message decide(const std::vector<Message>& all) {
   Message out;
   std::map<std::string, std::vector<int>> reasons;
-  const auto& first = offers[0];
+  const auto& first = all[0];
   out.context = first.context;
-  for (std::size_t r = 0; r < offers.size(); ++r) {
-    const auto& offer = offers[r];
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    const auto& own = all[r];
     const auto rank = static_cast<int>(r);
-    out.required = out.required || offer.required;
-    out.kind = offer.kind == 'b' ? 'b' : out.kind;
-    out.context = offer.context == out.context ? out.context : Offer::kBoth;
-    out.nonces.push_back(offer.nonces[0]);
-    if (offer.protocol != first.protocol) {
-      reasons[text("switchml-patch with protocol ", offer.protocol, " where rank 0 has ",
+    out.required = out.required || own.required;
+    out.kind = own.kind == Ability::kBusy ? own.kind : out.kind;
+    out.context = own.context == out.context ? out.context : ContextState::kMixed;
+    out.nonces.push_back(own.nonces[0]);
+    if (own.protocol != first.protocol) {
+      reasons[text("switchml-patch with protocol ", own.protocol, " where rank 0 has ",
                    first.protocol, "; take one version of it on all ranks")]
           .push_back(rank);
-    } else if (!offer.able()) {
-      reasons[offer.words].push_back(rank);
-    } else if (first.able() && offer.words != first.words) {
-      reasons[differences(first.words, offer.words)].push_back(rank);
+    } else if (!own.able()) {
+      reasons[own.words].push_back(rank);
+    } else if (first.able() && own.words != first.words) {
+      reasons[differences(first.words, own.words)].push_back(rank);
     }
   }
-  out.kind = reasons.empty() || out.kind == 'b' ? out.kind : 'n';
+  out.kind = reasons.empty() || out.kind == Ability::kBusy ? out.kind : Ability::kUnable;
   std::size_t shown = 0;
   for (const auto& [reason, ranks] : reasons) {
     if (shown++ == kMaxReasons) {
       out.words += text("; and ", reasons.size() - kMaxReasons, " more reasons");
       break;
     }
-    out.words += text(out.words.empty() ? "" : "; ", placesText(ranks, offers), ": ", reason);
+    out.words += text(out.words.empty() ? "" : "; ", placesText(ranks, all), ": ", reason);
   }
   return out;
 }
 
-/// The rounds in which the ranks of one group tell each other what they are able to do. In each of
-/// them every rank writes one key; rank 0 reads these and writes what all others read.
+/// The rounds in which the ranks of one group exchange their capabilities. In each of them every
+/// rank writes one key; rank 0 reads these and writes what all others read.
 ///
 /// A Store may have the keys of an earlier attempt. So rank 0 begins a call with a name that nobody
 /// knows yet, all keys of the group are below that name, and what rank 0 writes has the nonce of
-/// each rank that it has heard. A rank that does not find its own has read the name of an earlier
+/// each rank that has answered. A rank that does not find its own has read the name of an earlier
 /// call, and goes on to the next.
 template <typename Clock>
 class Negotiation {
  public:
   Negotiation(const Exchange& exchange, int rank, int size, std::chrono::milliseconds timeout,
-              const std::string& host, std::function<void(const std::string&)> tell)
+              const std::string& host, std::function<void(const std::string&)> notify)
       : exchange_(exchange),
         rank_(rank),
         size_(size),
         timeout_(std::min(timeout, kForever)),
         host_(host.empty() ? "?" : printable(host, kMostHost, '!')),
-        tell_(std::move(tell)),
+        notify_(std::move(notify)),
         nonce_(random()) {
     if (rank == 0) {
       begin();
     }
   }
 
-  /// Exchanges the offers, and returns the verdict. Throws on every rank where one is missing.
-  Message round(const char* name, const Offer& offer) {
+  /// Exchanges the capabilities, and returns the decision. Throws on every rank where one is
+  /// missing.
+  Message round(const char* name, const Capabilities& able) {
     Message own;
     own.nonces = {nonce_};
-    own.kind = offer.kind;
+    own.kind = able.kind;
     own.required = isSet("SWITCHML_REQUIRE");
-    own.words = printable(offer.words);  // the others compare it with what they have read
-    own.context = offer.context;
+    own.words = printable(able.words);  // the others compare it with what they have read
+    own.context = able.context;
     own.host = host_;
     auto all = rank_ == 0 ? gather(name, own) : answer(name, own);
     begun_ = Clock::now();
-    if (all.kind == Message::kMissing) {
+    if (all.kind == Ability::kMissing) {
       throw std::runtime_error(all.words);
     }
     return all;
@@ -273,8 +289,8 @@ class Negotiation {
   using Milliseconds = std::chrono::milliseconds;
 
   static constexpr const char* kCall = "switchml/call";
-  static constexpr const char* kFirst = "offer";
-  /// So much longer than rank 0 waits for a rank, others wait for rank 0, which tells them.
+  static constexpr const char* kFirst = "capabilities";
+  /// So much longer than rank 0 waits for a rank, others wait for its decision.
   static constexpr Milliseconds kLonger = std::chrono::seconds(5);
   static constexpr Milliseconds kPatience = std::chrono::seconds(10);
   static constexpr Milliseconds kNamed = std::chrono::minutes(1);
@@ -312,12 +328,12 @@ class Negotiation {
     set(key, std::vector<std::uint8_t>(value.begin(), value.end()));
   }
 
-  /// False also where the Store cannot tell, as one that is written in Python may not.
+  /// False also where the Store cannot check, as one that is written in Python may not.
   bool has(const std::string& key) {
     try {
       return exchange_.has(key.c_str());
     } catch (const std::exception&) {
-      tells_ = false;
+      checks_ = false;
       return false;
     }
   }
@@ -352,7 +368,7 @@ class Negotiation {
       set(of(earlier, "next"), call_);
       if (!has(of(earlier, kFirst))) {
         set(of(earlier, kFirst),
-            Message{kProtocol, {"-"}, 'n', false, "begun again", Offer::kStopped}.write());
+            Message{kProtocol, {"-"}, Ability::kUnable, false, "begun again"}.write());
       }
       read_ = answersTo(earlier, kFirst);
       read_.insert(read_.end(), {of(earlier, kFirst), of(earlier, "next")});
@@ -366,15 +382,15 @@ class Negotiation {
     std::string why;
     for (int r = 1; r < size_; ++r) {
       const auto key = of(call_, name, r);
-      Message offer;
-      offer.nonces = {"-"};
+      Message answer;
+      answer.nonces = {"-"};
       // Once the time is over, ranks are not waited for one by one.
       if (missing.empty()) {
         await(name, r, named);
       }
       if (missing.empty() || has(key)) {
         try {
-          offer = Message::read(get(key, timeout_));
+          answer = Message::read(get(key, timeout_));
         } catch (const std::exception& error) {
           why = error.what();
           missing.push_back(r);
@@ -382,11 +398,11 @@ class Negotiation {
       } else {
         missing.push_back(r);
       }
-      all.push_back(std::move(offer));
+      all.push_back(std::move(answer));
     }
-    auto out = verdict(all);
+    auto out = decide(all);
     if (!missing.empty()) {
-      out.kind = Message::kMissing;
+      out.kind = Ability::kMissing;
       out.words = absent(missing, why);
     }
     set(of(call_, name), out.write());
@@ -399,11 +415,11 @@ class Negotiation {
   }
 
   /// Waits for the answer of a rank as long as the others may, and names those that are missing
-  /// after ten seconds, then each minute. A Store that cannot tell is left to wait by itself.
+  /// after ten seconds, then each minute. A Store that cannot check is left to wait by itself.
   void await(const char* name, int rank, typename Clock::time_point& named) {
     for (Milliseconds pause(1); Clock::now() < begun_ + timeout_;
          pause = std::min(2 * pause, kPoll)) {
-      if (has(of(call_, name, rank)) || !tells_) {
+      if (has(of(call_, name, rank)) || !checks_) {
         return;
       }
       if (Clock::now() >= named) {
@@ -414,9 +430,9 @@ class Negotiation {
             missing.push_back(r);
           }
         }
-        tell_(text(ranksText(missing), " of ", size_, missing.size() == 1 ? " has" : " have",
-                   " not answered while a process group is made; are they alive, and is the same "
-                   "patch, graft or plugin in their torch?"));
+        notify_(text(ranksText(missing), " of ", size_, missing.size() == 1 ? " has" : " have",
+                     " not answered while a process group is made; are they alive, and is the same "
+                     "patch, graft or plugin in their torch?"));
       }
       Clock::sleep(pause);
     }
@@ -428,7 +444,7 @@ class Negotiation {
     }
     for (;;) {
       set(of(call_, name, rank_), own.write());
-      auto all = hear([&] { return Message::read(get(of(call_, name), timeout_ + kLonger)); });
+      auto all = receive([&] { return Message::read(get(of(call_, name), timeout_ + kLonger)); });
       if (all.answers(rank_, nonce_)) {
         return all;
       }
@@ -437,14 +453,14 @@ class Negotiation {
   }
 
   void join(const std::string& key) {
-    const auto value = hear([&] { return get(key, timeout_ + kLonger); });
+    const auto value = receive([&] { return get(key, timeout_ + kLonger); });
     call_.assign(value.begin(), value.end());
     begun_ = Clock::now();
   }
 
   /// Reads an answer of rank 0.
   template <typename Function>
-  auto hear(const Function& function) -> decltype(function()) {
+  auto receive(const Function& function) -> decltype(function()) {
     try {
       return function();
     } catch (const std::exception& error) {
@@ -465,13 +481,13 @@ class Negotiation {
   const int size_;
   const Milliseconds timeout_;
   const std::string host_;
-  const std::function<void(const std::string&)> tell_;
+  const std::function<void(const std::string&)> notify_;
   const std::string nonce_;
   std::string call_;  // its name is the nonce of rank 0
   bool again_ = false;
-  bool tells_ = true;              // the Store can tell whether it has a key
+  bool checks_ = true;             // the Store is able to check for a key
   std::vector<std::string> read_;  // keys, once all ranks answer the next round
-  /// Time when rank 0 wrote the verdict of the round before, or when this rank read it. A rank's
+  /// Time when rank 0 wrote the decision of the round before, or when this rank read it. A rank's
   /// limits between two rounds are shorter than the group's timeout.
   typename Clock::time_point begun_ = Clock::now();
 };

@@ -393,7 +393,7 @@ inline void fillInDpdk([[maybe_unused]] Loaded& loaded) {
 
 /// Reads the first place that has a file, for this rank of a group, or refuses. Throws where its
 /// values cannot be filled in.
-inline Offer loadConfig(Loaded& loaded, int rank, int size) {
+inline Capabilities loadConfig(Loaded& loaded, int rank, int size) {
   const auto places = configPlaces();
   const auto found = std::find_if(places.begin(), places.end(), [](const Place& known) {
     return std::ifstream(known.path).good();
@@ -403,18 +403,19 @@ inline Offer loadConfig(Loaded& loaded, int rank, int size) {
     for (const auto& known : places) {
       looked += (looked.empty() ? "" : ", ") + known.path;
     }
-    return Offer::refuse("no switchml.cfg", "looked at " + looked);
+    return Capabilities::unable("no switchml.cfg", "looked at " + looked);
   }
   const auto& place = loaded.place = found->path;
   if (const auto why = found->named ? "" : writableByOthers(place); !why.empty()) {
-    return Offer::refuse("a switchml.cfg that others could have written", text(place, ": ", why));
+    return Capabilities::unable("a switchml.cfg that others could have written",
+                                text(place, ": ", why));
   }
   std::ifstream file(place, std::ios::binary);
   const std::string whole{std::istreambuf_iterator<char>(file), {}};
   const auto filled = memoryFile(
       fillIn(whole, {{"general.rank", rank}, {"general.num_workers", size}}, loaded.filled));
   if (!file || !loaded.config.LoadFromFile(text("/proc/self/fd/", filled.get()))) {
-    return Offer::refuse("unreadable switchml.cfg", place);
+    return Capabilities::unable("unreadable switchml.cfg", place);
   }
   return {};
 }

@@ -2,8 +2,8 @@
 
 #include "join/SwitchMLConfig.hpp"
 #include "join/SwitchMLProbe.hpp"
+#include "sum/SwitchMLOverflow.hpp"
 #include "sum/SwitchMLReduction.hpp"
-#include "sum/SwitchMLSaturation.hpp"
 
 namespace switchml_torch {
 namespace {
@@ -17,7 +17,7 @@ constexpr milliseconds kProbe = std::chrono::seconds(30);
 constexpr milliseconds kStopForOthers = std::chrono::seconds(5);
 constexpr milliseconds kStartAgain = std::chrono::seconds(45);
 constexpr milliseconds kQuiet = std::chrono::seconds(1);
-constexpr Pulse::Times kBeating{std::chrono::seconds(5), std::chrono::minutes(1)};
+constexpr Heartbeat::Times kHeartbeatTimes{std::chrono::seconds(5), std::chrono::minutes(1)};
 constexpr const char* kOther = "another process group delegates";
 
 /// Limit of something that a rank does between two answers to the others, who wait for each answer
@@ -36,7 +36,7 @@ struct Entry {
   Delegate& delegate() const { return Delegate::get(); }
 
   /// The library ends the process, or waits for ever, where its controller cannot be reached.
-  Offer reachController() const {
+  Capabilities reachController() const {
     const auto& general = config.general_;
     const auto limit = between(kController, timeout);
     const auto why = resultWithin(
@@ -44,11 +44,12 @@ struct Entry {
         [host = general.controller_ip_str, port = general.controller_port,
          deadline = Clock::now() + limit] { return unreachable(host, port, deadline); });
     return why && why->empty()
-               ? Offer()
-               : Offer::refuse(text("the controller at ", general.controller_ip_str, ":",
-                                    general.controller_port, " cannot be reached: ",
-                                    why ? *why : text("no answer within ", limit.count(), " ms")),
-                               place);
+               ? Capabilities()
+               : Capabilities::unable(
+                     text("the controller at ", general.controller_ip_str, ":",
+                          general.controller_port, " cannot be reached: ",
+                          why ? *why : text("no answer within ", limit.count(), " ms")),
+                     place);
   }
 
   /// False where the other ranks do not wait for as long as it takes.
@@ -58,27 +59,27 @@ struct Entry {
 
   /// Called when the context has stopped, before it is started anew. No packet of it is on its way
   /// to the switch any more when this returns.
-  Offer awaitQuiet() const {
+  Capabilities awaitQuiet() const {
     if (!canAwaitQuiet()) {
-      return Offer::refuse(text("a timeout of ", timeout.count(),
-                                " ms is too short for the SwitchML context to start again"));
+      return Capabilities::unable(text("a timeout of ", timeout.count(),
+                                       " ms is too short for the SwitchML context to start again"));
     }
     std::this_thread::sleep_for(usesSwitch(config.general_) ? kQuiet : kQuiet.zero());
     return {};
   }
 
-  Offer start(milliseconds limit) const {
-    auto offer = delegate().start(config, limit);
-    if (offer.able()) {
+  Capabilities start(milliseconds limit) const {
+    auto out = delegate().start(config, limit);
+    if (out.able()) {
       helpers().start(threadsFor(ownCores().size(), config.general_.num_worker_threads) - 1);
     }
-    return offer;
+    return out;
   }
 
   /// Sums a known pattern of each type with the other ranks. That a context has started does not
   /// say that its packets arrive, nor that their sums are right. `step` becomes kSums once there
   /// are any.
-  Offer probe(std::uint64_t seed, Step& step) const {
+  Capabilities probe(std::uint64_t seed, Step& step) const {
     const auto& general = config.general_;
     const Probe pattern(general.rank, general.num_workers, general.packet_numel, seed);
     const auto slots = kSimulator ? 0 : outstanding(config);  // it has none
@@ -99,12 +100,13 @@ struct Entry {
     } catch (const std::exception& error) {
       why = error.what();
     }
-    return why.empty() ? Offer() : Offer::refuse(why, delegate().library.packets().words());
+    return why.empty() ? Capabilities()
+                       : Capabilities::unable(why, delegate().library.packets().words());
   }
 
   /// Steps by which a group uses it again after a failure.
   std::vector<Failover::Step> stepsBack() const {
-    const auto obstacle = [](const Offer& offer) { return Failover::Obstacle{offer.words}; };
+    const auto obstacle = [](const Capabilities& out) { return Failover::Obstacle{out.words}; };
     return {[own = *this](std::uint64_t /*seed*/) {
               auto& library = own.delegate().library;
               static_cast<void>(
@@ -112,8 +114,9 @@ struct Entry {
               if (const auto why = library.obstacle(); !why.empty()) {
                 return Failover::Obstacle{why, !startsAgain(own.config.general_)};
               }
-              const auto offer = hasController(own.config) ? own.reachController() : Offer();
-              const auto quiet = offer.able() ? own.awaitQuiet() : offer;
+              const auto reached =
+                  hasController(own.config) ? own.reachController() : Capabilities();
+              const auto quiet = reached.able() ? own.awaitQuiet() : reached;
               return Failover::Obstacle{quiet.words, !own.canAwaitQuiet()};
             },
             [own = *this, obstacle](std::uint64_t /*seed*/) {
@@ -121,13 +124,14 @@ struct Entry {
             },
             [own = *this, obstacle](std::uint64_t seed) {
               auto step = Step::kProbe;
-              return obstacle(sumsAreFake(own.config.general_) ? Offer() : own.probe(seed, step));
+              return obstacle(sumsAreFake(own.config.general_) ? Capabilities()
+                                                               : own.probe(seed, step));
             }};
   }
 };
 
-/// A new group of this rank. It has the claim on SwitchML from its offer on, and gives it back
-/// unless the group delegates.
+/// A new group of this rank. It has the claim on SwitchML from its first answer on, and gives it
+/// back unless the group delegates.
 class Joining {
  public:
   Joining(const std::vector<const void*>& contexts, int rank, int size, milliseconds timeout,
@@ -152,17 +156,17 @@ class Joining {
   Joining& operator=(const Joining&) = delete;
 
   void run() {
-    const bool agreed = take(Step::kOffer, &Joining::offer) &&
-                        (all_.context != Offer::kBoth || take(Step::kStop, &Joining::stop)) &&
-                        take(Step::kStart, &Joining::start) &&
-                        (fake() || take(Step::kProbe, &Joining::probe)) &&
-                        (!connects() || take(Step::kConnect, &Joining::connect));
+    const bool agreed =
+        take(Step::kCapabilities, &Joining::capabilities) &&
+        (all_.context != ContextState::kMixed || take(Step::kStop, &Joining::stop)) &&
+        take(Step::kStart, &Joining::start) && (fake() || take(Step::kProbe, &Joining::probe)) &&
+        (!connects() || take(Step::kConnect, &Joining::connect));
     conclude(agreed);
   }
 
  private:
-  /// Takes a step, and tells the others how it has ended. True where all are able to go on.
-  bool take(Step step, Offer (Joining::*function)()) {
+  /// Takes a step, and sends the others how it has ended. True where all are able to go on.
+  bool take(Step step, Capabilities (Joining::*function)()) {
     step_ = step;
     own_ = (this->*function)();
     if (!own_.able() && (step == Step::kStart || step == Step::kProbe)) {
@@ -179,74 +183,76 @@ class Joining {
     return {loaded_.config, loaded_.place, timeout_, std::min(kProbe, timeout_ / 4)};
   }
 
-  Offer offer() {
+  Capabilities capabilities() {
     auto& library = delegate_.library;
     if (library.state() == Library::State::kStopping && !delegate_.claimed) {
       static_cast<void>(
           library.stoppedWithin(between(kStopAfterFailure, timeout_), library.epoch()));
     }
-    std::unique_lock<std::mutex> lock(delegate_.offering);
+    std::unique_lock<std::mutex> lock(delegate_.claiming);
     try {
-      offer_ = makeOffer();
+      capabilities_ = findCapabilities();
     } catch (const std::exception& error) {
-      offer_ = Offer::refuse(text("unusable switchml.cfg: ", error.what()), loaded_.place);
+      capabilities_ =
+          Capabilities::unable(text("unusable switchml.cfg: ", error.what()), loaded_.place);
     }
-    claims_ = offer_.able();
+    claims_ = capabilities_.able();
     if (claims_) {
       delegate_.claimed = true;
     }
     first_ = library.epoch() == 0;
     const bool starts = claims_ && library.state() != Library::State::kRunning;
     lock.unlock();
-    auto ready = starts && usesSwitch(general()) ? reachController() : Offer();
+    auto ready = starts && usesSwitch(general()) ? reachController() : Capabilities();
     if (!ready.able()) {
       step_ = Step::kController;
     } else if (starts && !first_) {
       ready = entry().awaitQuiet();
     }
-    offer_ = ready.able() ? offer_ : std::move(ready);
-    return offer_;
+    capabilities_ = ready.able() ? capabilities_ : std::move(ready);
+    return capabilities_;
   }
 
   /// A controller that took all of its time is not asked again before a minute has passed.
-  Offer reachController() {
+  Capabilities reachController() {
     auto& earlier = delegate_.unanswered;
     const auto controller = text(general().controller_ip_str, ":", general().controller_port);
     const auto begun = Clock::now();
-    if (controller == earlier.controller && begun < earlier.asked + kAskAgain) {
-      const auto ago = std::chrono::duration_cast<std::chrono::seconds>(begun - earlier.asked);
-      return Offer::refuse(text(earlier.why, " (asked ", ago.count(), " s ago)"), loaded_.place);
+    if (controller == earlier.controller && begun < earlier.time + kAskAgain) {
+      const auto ago = std::chrono::duration_cast<std::chrono::seconds>(begun - earlier.time);
+      return Capabilities::unable(text(earlier.why, " (asked ", ago.count(), " s ago)"),
+                                  loaded_.place);
     }
-    auto offer = entry().reachController();
-    if (!offer.able() && Clock::now() - begun >= between(kController, timeout_) / 2) {
-      earlier = {controller, offer.words, begun};
+    auto out = entry().reachController();
+    if (!out.able() && Clock::now() - begun >= between(kController, timeout_) / 2) {
+      earlier = {controller, out.words, begun};
     }
-    return offer;
+    return out;
   }
 
-  Offer makeOffer() {
+  Capabilities findCapabilities() {
     auto& library = delegate_.library;
-    const auto& verdict = delegate_.verdict.get();
+    const auto& state = delegate_.state.get();
     auto& config = loaded_.config;
     const bool started = library.epoch() != 0;
     const bool claimed = delegate_.claimed;
     if (isSet("SWITCHML_DISABLE")) {
-      return Offer::refuse("SWITCHML_DISABLE is set");
+      return Capabilities::unable("SWITCHML_DISABLE is set");
     }
     if (helper_) {
-      return Offer::busy("the parent process delegates");
+      return Capabilities::busy("the parent process delegates");
     }
     if (library.lost()) {
-      return Offer::refuse(kForked);
+      return Capabilities::unable(kForked);
     }
-    if (claimed && verdict.kind == Verdict::Kind::kSuspended) {
-      return Offer::busy(kOther);  // which returns
+    if (claimed && state.kind == DelegationState::Kind::kSuspended) {
+      return Capabilities::busy(kOther);  // which returns
     }
-    if (verdict.kind != Verdict::Kind::kDelegating) {
+    if (state.kind != DelegationState::Kind::kDelegating) {
       const auto stays = claimed ? "" : library.obstacle();
       if (claimed || !stays.empty()) {
-        return Offer::refuse(
-            text("SwitchML was given up: ", verdict.why, stays.empty() ? "" : "; ", stays));
+        return Capabilities::unable(
+            text("SwitchML was given up: ", state.why, stays.empty() ? "" : "; ", stays));
       }
     }
     if (started) {
@@ -254,35 +260,35 @@ class Joining {
       if (config.general_.num_workers > size_) {
         const auto why =
             text("the group has ", size_, " of the ", config.general_.num_workers, " workers");
-        return claimed ? Offer::busy(why) : Offer::refuse(why);
+        return claimed ? Capabilities::busy(why) : Capabilities::unable(why);
       }
     }
     if (claimed) {
-      return Offer::busy(kOther);
+      return Capabilities::busy(kOther);
     }
     if (group_.contexts.empty()) {
-      return Offer::refuse("the group has no Gloo device");
+      return Capabilities::unable("the group has no Gloo device");
     }
     if (const auto wrong = settings_.read(); !wrong.empty()) {
-      return Offer::refuse(wrong, "in the environment");
+      return Capabilities::unable(wrong, "in the environment");
     }
     if (number_ < settings_.group) {
-      return Offer::busy(
+      return Capabilities::busy(
           text("group ", number_, " of ", size_, " ranks, and SWITCHML_GROUP=", settings_.group));
     }
     if (!started) {
-      if (auto offer = loadConfig(loaded_, rank_, size_); !offer.able()) {
-        return offer;
+      if (auto out = loadConfig(loaded_, rank_, size_); !out.able()) {
+        return out;
       }
     }
     const auto* const source = started ? "SwitchML runs with" : "switchml.cfg has";
     if (general().num_workers != size_) {
-      return Offer::refuse(text(source, " num_workers = ", general().num_workers,
-                                ", the group has ", size_, size_ == 1 ? " rank" : " ranks"),
-                           loaded_.place);
+      return Capabilities::unable(text(source, " num_workers = ", general().num_workers,
+                                       ", the group has ", size_, size_ == 1 ? " rank" : " ranks"),
+                                  loaded_.place);
     }
     if (general().rank != rank_) {
-      return Offer::refuse(
+      return Capabilities::unable(
           text(source, " rank = ", general().rank, ", the process has rank ", rank_),
           loaded_.place);
     }
@@ -290,32 +296,33 @@ class Joining {
       fillInDpdk(loaded_);
     }
     if (const auto wrong = objection(config); !wrong.empty()) {
-      return Offer::refuse(wrong, loaded_.place);
+      return Capabilities::unable(wrong, loaded_.place);
     }
-    return {'y', termsOf(config, settings_), "",
-            library.state() == Library::State::kRunning ? Offer::kRuns : Offer::kStopped};
+    return {Ability::kAble, termsOf(config, settings_), "",
+            library.state() == Library::State::kRunning ? ContextState::kRunning
+                                                        : ContextState::kStopped};
   }
 
   /// Stops a context that runs, before it is started anew with those of the other ranks.
-  Offer stop() {
+  Capabilities stop() {
     auto& library = delegate_.library;
     if (library.state() == Library::State::kRunning) {
       if (!startsAgain(general())) {
-        return Offer::refuse("its SwitchML context runs, and those of other ranks do not");
+        return Capabilities::unable("its SwitchML context runs, and those of other ranks do not");
       }
       const auto epoch = library.epoch();
       library.stop(epoch);
       if (!library.stoppedWithin(between(kStopForOthers, timeout_), epoch)) {
-        return Offer::refuse("the SwitchML context has not stopped");
+        return Capabilities::unable("the SwitchML context has not stopped");
       }
       return entry().awaitQuiet();
     }
     return {};
   }
 
-  /// The failure of an earlier group is forgotten, and tickets that were lost are nobody's any
+  /// The failure of an earlier group is forgotten, and lost sequence numbers are nobody's any
   /// more.
-  Offer start() {
+  Capabilities start() {
     if (first_) {
       loaded_.cores.keep();
       board.filled.set(loaded_.filled);
@@ -323,14 +330,14 @@ class Joining {
     group_.longest =
         milliseconds(std::min(static_cast<std::uint64_t>(kForever.count()), settings_.timeoutMs));
     group_.workers = general().num_workers;
-    group_.saturates = !kSimulator && general().prepostprocessor == "cpu_exponent_quantizer";
+    group_.marksOverflow = !kSimulator && general().prepostprocessor == "cpu_exponent_quantizer";
     delegate_.order.skip();
-    delegate_.verdict.renew();
+    delegate_.state.renew();
     // The other ranks wait for the answer of this one as long as the group's timeout.
     return entry().start(timeout_ / 2);
   }
 
-  Offer probe() { return entry().probe(negotiation_.seed(), step_); }
+  Capabilities probe() { return entry().probe(negotiation_.seed(), step_); }
 
   const Ring& connected() {
     if (!ring_.send) {
@@ -340,7 +347,7 @@ class Joining {
     return ring_;
   }
 
-  Offer connect() {
+  Capabilities connect() {
     try {
       if (settings_.failsOver) {
         auto back = entry();
@@ -349,10 +356,10 @@ class Joining {
                                                      delegateOf(back), board.failover);
       }
       if (usesSwitch(general())) {
-        group_.pulse = std::make_shared<Pulse>(connected(), rank_, size_, kBeating);
+        group_.heartbeat = std::make_shared<Heartbeat>(connected(), rank_, size_, kHeartbeatTimes);
       }
     } catch (const std::exception& error) {
-      return Offer::refuse(text("the ranks cannot be connected: ", error.what()));
+      return Capabilities::unable(text("the ranks cannot be connected: ", error.what()));
     }
     return {};
   }
@@ -370,13 +377,13 @@ class Joining {
     };
     out.say = say;
     out.steps = back.stepsBack();
-    out.resume = [&delegate] { delegate.verdict.resume(); };
+    out.resume = [&delegate] { delegate.state.resume(); };
     return out;
   }
 
   void conclude(bool agreed) {
     outcome_.size = size_;
-    outcome_.offer = offer_.able() ? offer_.words : "";
+    outcome_.capabilities = capabilities_.able() ? capabilities_.words : "";
     if (agreed) {
       const auto bits = settings_.quantization.bits;
       const auto& filled = board.filled.get();
@@ -406,12 +413,12 @@ class Joining {
                         {"world_size", std::to_string(size_)},
                         {"group", negotiation_.name()}});
     }
-    const bool warns = !offer_.where.empty() && !delegate_.warned.exchange(true);
+    const bool warns = !capabilities_.where.empty() && !delegate_.warned.exchange(true);
     if (agreed) {
-      if (group_.pulse) {
-        group_.pulse->begin();
+      if (group_.heartbeat) {
+        group_.heartbeat->begin();
       }
-      group_.firstTicket = delegate_.order.take(0);
+      group_.firstSequence = delegate_.order.take(0);
       delegate_.groups.begin(group_.contexts[0]);
       delegate_.mark = std::make_unique<Descriptor>(SocketName::open());
       static_cast<void>(delegatingName(getpid()).bind(*delegate_.mark));
@@ -433,11 +440,12 @@ class Joining {
           "addresses of processes that have ended, and hang; set "
           "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 for torchrun with --rdzv-backend=c10d");
     }
-    const auto where = offer_.where.empty() ? "" : text(" (", offer_.where, ")");
+    const auto where = capabilities_.where.empty() ? "" : text(" (", capabilities_.where, ")");
     if (warns) {
-      say(text("warning: rank ", rank_, ": ", offer_.words, where, "; allreduce stays with Gloo"));
+      say(text("warning: rank ", rank_, ": ", capabilities_.words, where,
+               "; allreduce stays with Gloo"));
     }
-    if (!agreed && all_.kind != 'b' && all_.required) {
+    if (!agreed && all_.kind != Ability::kBusy && all_.required) {
       throw std::runtime_error(text("SWITCHML_REQUIRE is set, but in this ", line, where));
     }
   }
@@ -449,10 +457,10 @@ class Joining {
   const milliseconds timeout_;
   Negotiation<SteadyClock> negotiation_;
   Loaded loaded_;
-  Offer offer_;  // of this rank, with which it has begun
-  Offer own_;    // what it has told in the newest step
-  Message all_;  // what all have made of that
-  Step step_ = Step::kOffer;
+  Capabilities capabilities_;  // of this rank, with which it has begun
+  Capabilities own_;           // its answer in the newest step
+  Message all_;                // what all have made of that
+  Step step_ = Step::kCapabilities;
   std::uint64_t number_;  // of the group, among those of its size
   const bool helper_ = descendsFromDelegating();
   bool claims_ = false;

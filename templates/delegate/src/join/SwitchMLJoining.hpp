@@ -1,6 +1,6 @@
 /// Steps by which the ranks of a new group agree, and their outcome.
 ///
-/// All ranks take the same steps in the same order, and begin none before all have told how the one
+/// All ranks take the same steps in the same order, and begin none before all know how the one
 /// before has ended. So all of them delegate, or none.
 #pragma once
 
@@ -10,12 +10,12 @@
 
 namespace switchml_torch {
 
-/// kController is a part of kOffer, and kSums the end of kProbe, on this rank alone.
-enum class Step { kOffer, kController, kStop, kStart, kProbe, kSums, kConnect, kAgreed };
+/// kController is a part of kCapabilities, and kSums the end of kProbe, on this rank alone.
+enum class Step { kCapabilities, kController, kStop, kStart, kProbe, kSums, kConnect, kAgreed };
 
 /// Names of the steps in keys of the Store, in reports, and for the doctor.
-constexpr std::array<const char*, 8> kStepNames{"offer", "controller", "stop",    "start",
-                                                "probe", "sums",       "connect", ""};
+constexpr std::array<const char*, 8> kStepNames{"capabilities", "controller", "stop",    "start",
+                                                "probe",        "sums",       "connect", ""};
 
 constexpr const char* nameOf(Step step) noexcept {
   return kStepNames[static_cast<std::size_t>(step)];
@@ -29,7 +29,7 @@ struct Outcome {
   Step step = Step::kAgreed;  // that was refused: the first on this rank, or on any
   std::string objection;      // of this rank itself
   bool late = false;          // it took all of its time, and others may be at fault
-  std::string offer;          // the terms of this rank, where it was able
+  std::string capabilities;   // the terms of this rank, where it was able
 
   std::string line() const {
     return size == 0

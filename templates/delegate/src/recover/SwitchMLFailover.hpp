@@ -8,11 +8,11 @@
 /// it finished last. After a failure the library may read the input until its context has stopped.
 ///
 /// After a failure:
-///   1. A rank that fails finishes nothing any more, stops its context, and tells the next one in a
+///   1. A rank that fails finishes nothing any more, stops its context, and warns the next one in a
 ///      ring of all ranks, which does the same. Each rank has a thread that waits for this, so a
 ///      rank without jobs learns of it at once, and nobody waits for its next call. Where nothing
 ///      fails, that thread costs nothing.
-///   2. The ranks tell each other how many jobs they have finished. A sum that one of them has is
+///   2. The ranks exchange how many jobs they have finished. A sum that one of them has is
 ///      sent to all. So a sum that one rank has returned is what all return.
 ///   3. The other jobs are summed over the ring, in the order of their numbers.
 /// A rank that does not answer is gone: then all throw. So is one whose calls have failed for good.
@@ -102,7 +102,7 @@ class Failover {
         collectives_(ring, kRecoveries, rank, size),
         callsBefore_(counters.calls),
         secondsBefore_(counters.seconds()) {
-    hear();
+    receive();
     try {
       threads_.emplace_back([this] { listen(); });
       threads_.emplace_back([this] { watch(); });
@@ -178,7 +178,7 @@ class Failover {
   /// Ends the use of the context, and warns the other ranks.
   void suspend(const std::string& why) { suspend(warningOf(why)); }
 
-  /// Closes it, and lets the other ranks know at once: they throw as well.
+  /// Closes it, and warns the other ranks at once: they throw as well.
   void giveUp(const std::string& why) noexcept {
     finish(why, text("rank ", rank_, " is gone (", why, ")"));
   }
@@ -226,10 +226,10 @@ class Failover {
     changed_.notify_all();
   }
 
-  /// Ends all waiting: nothing is summed any more, and nobody is told.
+  /// Ends all waiting: nothing is summed any more, and nobody is warned.
   void close(const std::string& why) noexcept {
     finish(why, "");
-    hearing_.abort();
+    receiving_.abort();
     const std::lock_guard<std::mutex> lock(mutex_);
     left_ = true;
     changed_.notify_all();
@@ -246,14 +246,14 @@ class Failover {
     changed_.wait(lock, [this] { return !finishes_; });
     slots_ = {};
     lock.unlock();
-    hearing_.end();
-    warning_.end();
+    receiving_.end();
+    sending_.end();
     collectives_.release();
     ring_ = {};
   }
 
  private:
-  /// kRunning: with the context. kSuspended: the ranks are told. kRing: they go on over the ring.
+  /// kRunning: with the context. kSuspended: the ranks are warned. kRing: they go on over the ring.
   enum class State : std::uint8_t { kRunning, kSuspended, kRing, kClosed };
 
   struct Slot {
@@ -284,7 +284,7 @@ class Failover {
     return printable({why, strnlen(why, N)});
   }
 
-  /// Closes it. The next rank hears of `news`, if there are any, before messages to it are ended.
+  /// Closes it. The next rank receives `news`, if there are any, before messages to it are ended.
   /// Returns the state before.
   State finish(const std::string& why, const std::string& news) noexcept {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -312,7 +312,7 @@ class Failover {
     return before;
   }
 
-  /// Closes it where the ranks cannot go on, and lets the next one know.
+  /// Closes it where the ranks cannot go on, and warns the next one.
   State fail(const std::string& why) noexcept {
     std::unique_lock<std::mutex> lock(mutex_);
     const auto first = state_ == State::kSuspended ? reason() + "; " : "";
@@ -337,7 +337,7 @@ class Failover {
       return;
     }
     state_ = State::kSuspended;
-    told_ = warning;
+    cause_ = warning;
     lock.unlock();
     changed_.notify_all();
     counters_.since = now();
@@ -348,7 +348,7 @@ class Failover {
       fail(error.what());
       return;
     }
-    warning_.begin([this] { return ring_.send(kWarnings, &told_, sizeof told_); });
+    sending_.begin([this] { return ring_.send(kWarnings, &cause_, sizeof cause_); });
     lock.lock();
     warned_ = true;
     changed_.notify_all();
@@ -362,11 +362,11 @@ class Failover {
   }
 
   void warnLast(const std::string& why) noexcept {
-    auto told = warningOf(why);
-    told.last = 1;
-    Passage message;
+    auto warning = warningOf(why);
+    warning.last = 1;
+    PendingTransfer message;
     try {
-      message.begin([&] { return ring_.send(kWarnings, &told, sizeof told); });
+      message.begin([&] { return ring_.send(kWarnings, &warning, sizeof warning); });
       message.wait(kPassedOn);
     } catch (const std::exception&) {  // the ranks behind the next one miss it themselves
     }
@@ -384,16 +384,16 @@ class Failover {
     changed_.wait(lock, [this] { return state_ != State::kSuspended; });
   }
 
-  void hear() {
-    hearing_.begin([this] { return ring_.receive(kWarnings, &heard_, sizeof heard_); });
+  void receive() {
+    receiving_.begin([this] { return ring_.receive(kWarnings, &incoming_, sizeof incoming_); });
   }
 
-  /// Hears the warnings of the rank before this one, whatever this one does.
+  /// Receives the warnings of the rank before this one, whatever this one does.
   void listen() {
     try {
-      while (hearing_.wait()) {
-        const auto warning = heard_;
-        hear();
+      while (receiving_.wait()) {
+        const auto warning = incoming_;
+        receive();
         if (warning.last != 0) {
           if (fail(wordsOf(warning.why)) == State::kRunning) {
             delegate_.stop(wordsOf(warning.why));
@@ -552,7 +552,7 @@ class Failover {
     return true;
   }
 
-  std::string reason() const { return text("rank ", told_.rank, ": ", wordsOf(told_.why)); }
+  std::string reason() const { return text("rank ", cause_.rank, ": ", wordsOf(cause_.why)); }
 
   /// Sums of the jobs from `low` to before `high`, which `root` has finished, as far as this rank
   /// lacks them.
@@ -603,10 +603,10 @@ class Failover {
   bool tries_ = true;           // to return
   std::map<std::uint64_t, std::vector<char>> received_;
 
-  Warning heard_;
-  Warning told_;
-  Passage hearing_;
-  Passage warning_;
+  Warning incoming_;
+  Warning cause_;
+  PendingTransfer receiving_;
+  PendingTransfer sending_;
   std::vector<std::thread> threads_;
 };
 

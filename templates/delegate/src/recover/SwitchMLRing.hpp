@@ -20,14 +20,14 @@ namespace switchml_torch {
 constexpr std::chrono::milliseconds kPassedOn = std::chrono::seconds(2);  // news, by each rank
 
 /// Channels of the ring of a group: each has one use. Nobody receives on the last one.
-enum Channel : unsigned { kWarnings, kRecoveries, kBeats, kLooks };
+enum Channel : unsigned { kWarnings, kRecoveries, kHeartbeats, kLooks };
 
 /// A message to or from a neighbour, and then another: one thread begins, awaits and ends them, and
 /// any may interrupt them. Nobody uses the memory of one that has ended. Gloo is called without a
 /// lock.
-class Passage {
+class PendingTransfer {
  public:
-  ~Passage() { end(); }
+  ~PendingTransfer() { end(); }
 
   /// Ends the message before, and begins the one that `make` returns. wait() throws what `make`
   /// does.
@@ -164,8 +164,8 @@ class RingCollectives {
   /// Ends what is under way, and all that follows. Called by any thread.
   void abort() noexcept {
     aborted_ = true;
-    in_.passage.abort();
-    out_.passage.abort();
+    in_.transfer.abort();
+    out_.transfer.abort();
   }
 
   /// Lets go of the connections.
@@ -193,7 +193,7 @@ class RingCollectives {
   };
 
   struct Direction {
-    Passage passage;
+    PendingTransfer transfer;
     std::atomic<bool> closed{false};
   };
 
@@ -215,18 +215,18 @@ class RingCollectives {
     const auto end = Clock::now() + limit + static_cast<Milliseconds::rep>(number) * kPassedOn;
     struct Step {
       ~Step() {
-        ring.in_.passage.end();
-        ring.out_.passage.end();
+        ring.in_.transfer.end();
+        ring.out_.transfer.end();
         ring.endAt(kNever);
       }
       RingCollectives& ring;
     };
     const Step step{*this};
     if (in.bytes != 0) {
-      in_.passage.begin([&] { return ring_.receive(channel_, in.data, in.bytes); });
+      in_.transfer.begin([&] { return ring_.receive(channel_, in.data, in.bytes); });
     }
     if (out.bytes != 0) {
-      out_.passage.begin([&] { return ring_.send(channel_, out.data, out.bytes); });
+      out_.transfer.begin([&] { return ring_.send(channel_, out.data, out.bytes); });
     }
     try {
       await(in_, before(), end);
@@ -245,7 +245,7 @@ class RingCollectives {
   /// Waits for the message to or from a rank.
   void await(Direction& direction, std::size_t rank, Clock::time_point end) {
     try {
-      for (endAt(end); !direction.passage.wait(); endAt(end)) {
+      for (endAt(end); !direction.transfer.wait(); endAt(end)) {
         const auto now = Clock::now();
         if (aborted_ || now >= end) {
           throw std::runtime_error(direction.closed ? "its connection has closed"
@@ -282,8 +282,8 @@ class RingCollectives {
       end_ = late ? Clock::now() + kLook : end_;  // until the thread that waits has seen it
       lock.unlock();
       if (late) {
-        in_.passage.interrupt();
-        out_.passage.interrupt();
+        in_.transfer.interrupt();
+        out_.transfer.interrupt();
       } else {
         look();
       }
@@ -302,7 +302,7 @@ class RingCollectives {
 
   void close(Direction& direction) noexcept {
     direction.closed = true;
-    direction.passage.interrupt();
+    direction.transfer.interrupt();
   }
 
   Ring ring_;

@@ -58,12 +58,12 @@ std::string metricsPage(const Delegate& delegate, bool last) {
   page.begin("switchml_written_timestamp_seconds", "Unix time of this write, in seconds.", "gauge");
   page.sample("switchml_written_timestamp_seconds", {}, std::time(nullptr));
   page.begin("switchml_state", "1 for what this rank does now: see the label.", "gauge");
-  const auto kind = delegate.verdict.get().kind;
-  const std::string now = kind == Verdict::Kind::kBroken       ? "failed"
-                          : last                               ? "ended"
-                          : board.delegation.load() == nullptr ? "gloo"
-                          : kind == Verdict::Kind::kSuspended  ? "failover"
-                                                               : "delegating";
+  const auto kind = delegate.state.get().kind;
+  const std::string now = kind == DelegationState::Kind::kBroken      ? "failed"
+                          : last                                      ? "ended"
+                          : board.delegation.load() == nullptr        ? "gloo"
+                          : kind == DelegationState::Kind::kSuspended ? "failover"
+                                                                      : "delegating";
   for (const char* const one : {"delegating", "gloo", "failover", "failed", "ended"}) {
     page.sample("switchml_state", {{"state", one}}, one == now ? 1 : 0);
   }
@@ -108,7 +108,7 @@ void Report::end() {
 std::string Report::json() {
   const auto& delegate = Delegate::get();
   const bool lost = delegate.library.lost();
-  const auto& verdict = delegate.verdict.get();
+  const auto& state = delegate.state.get();
   const auto& group = board.group.get();
   const auto& build = Build::get();
   const auto& failover = board.failover;
@@ -123,19 +123,19 @@ std::string Report::json() {
       ", \"client\": ", inQuotes(build.client),
       ", \"delegating\": ", !lost && board.delegation.load() != nullptr ? "true" : "false",
       ", \"failure\": ",
-      inQuotes(verdict.kind == Verdict::Kind::kBroken ? verdict.why
-               : lost                                 ? kForked
-                                                      : ""),
+      inQuotes(state.kind == DelegationState::Kind::kBroken ? state.why
+               : lost                                       ? kForked
+                                                            : ""),
       ", \"group\": ", inQuotes(group.line()), ", \"world_size\": ", group.size,
       ", \"decision\": ", inQuotes(group.decision), ", \"reason\": ", inQuotes(group.reason),
       ", \"step\": ", inQuotes(nameOf(group.step)), ", \"objection\": ", inQuotes(group.objection),
-      ", \"late\": ", group.late ? "true" : "false", ", \"offer\": {", termsJson(group.offer),
-      "}, \"terms\": {", termsJson(group.terms), "}, \"filled_in\": ", inQuotes(board.filled.get()),
-      ", \"calls\": ", board.calls.load(), ", \"bytes\": ", board.bytes.load(),
-      ", \"hint\": ", inQuotes(delegate.groups.hint()),
+      ", \"late\": ", group.late ? "true" : "false", ", \"capabilities\": {",
+      termsJson(group.capabilities), "}, \"terms\": {", termsJson(group.terms),
+      "}, \"filled_in\": ", inQuotes(board.filled.get()), ", \"calls\": ", board.calls.load(),
+      ", \"bytes\": ", board.bytes.load(), ", \"hint\": ", inQuotes(delegate.groups.hint()),
       ", \"packets\": ", delegate.library.packets().json(), ", \"fallbacks\": {", fallbacks,
       "}, \"failover\": {\"failovers\": ", failover.failovers.load(),
-      ", \"returns\": ", failover.returns.load(), ", \"reason\": ", inQuotes(verdict.failure),
+      ", \"returns\": ", failover.returns.load(), ", \"reason\": ", inQuotes(state.failure),
       ", \"redone\": ", failover.redone.load(), ", \"calls\": ", failover.calls.load(),
       ", \"seconds\": ", failover.seconds(), "}}");
 }

@@ -9,8 +9,8 @@ namespace switchml_torch {
 
 class Report {
  public:
-  /// Called when a group has been made. A wrong value of the environment has been told, unless the
-  /// rank could not delegate anyway.
+  /// Called when a group has been made. A wrong value of the environment has been reported, unless
+  /// the rank could not delegate anyway.
   void start(int rank);
 
   /// Has the metrics written soon.

@@ -59,7 +59,7 @@ struct Library::Job {
 /// Jobs of one start of the context, and the waiting for them, with a limit.
 ///
 /// The library's own wait has no limit, and to poll costs time or a core. Jobs end in the order in
-/// which they were submitted, so one thread waits for each in turn and tells the one who waits. It
+/// which they were submitted, so one thread waits for each in turn and wakes the one who waits. It
 /// keeps this until all are given up and none is left. A job that never ends keeps the thread, and
 /// the end of a process does not wait for it.
 class Library::Jobs {

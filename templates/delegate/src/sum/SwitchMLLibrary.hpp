@@ -100,7 +100,7 @@ class Library {
   static Clock::time_point turn(const JobPtr& job);
 
   /// How a job has ended. It has not at the deadline, when all are given up, or when `isLost`,
-  /// which is asked each second, says that it cannot end.
+  /// which is called each second, says that it cannot end.
   End wait(const JobPtr& job, Clock::time_point deadline, const std::function<bool()>& isLost);
 
   /// Number of the start that it is of.

@@ -1,24 +1,24 @@
 /// Order in which the jobs of this process go to the library.
 ///
-/// SwitchML matches the jobs of the ranks by their order alone. So each job has a ticket, taken
-/// where the call is made, and one ticket at a time has its turn, in the order of their numbers.
+/// SwitchML matches the jobs of the ranks by their order alone. So each job has a sequence
+/// number, taken where the call is made, and one job at a time has its turn, in their order.
 #pragma once
 
 #include <condition_variable>
 
-#include "base/SwitchMLVerdict.hpp"
+#include "base/SwitchMLState.hpp"
 
 namespace switchml_torch {
 
 class Order {
  public:
-  /// Takes tickets, and returns the first of them, or the next one where there are none. Lock-free.
-  std::uint64_t take(std::uint64_t tickets) noexcept { return next_.fetch_add(tickets); }
+  /// Takes `count` numbers, and returns the first, or the next one for a count of 0. Lock-free.
+  std::uint64_t take(std::uint64_t count) noexcept { return next_.fetch_add(count); }
 
-  /// Returns when the ticket's turn has come, or the verdict is broken.
-  void await(std::uint64_t ticket, const Verdict& verdict) {
+  /// Returns when the turn of `sequence` has come, or the state is broken.
+  void await(std::uint64_t sequence, const DelegationState& state) {
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return turn_ == ticket || verdict.broken(); });
+    changed_.wait(lock, [&] { return turn_ == sequence || state.broken(); });
   }
 
   /// Ends the turn that has been awaited.
@@ -30,13 +30,13 @@ class Order {
     changed_.notify_all();
   }
 
-  /// Called when the verdict has changed.
+  /// Called when the state has changed.
   void wake() noexcept {
     { const std::lock_guard<std::mutex> lock(mutex_); }
     changed_.notify_all();
   }
 
-  /// All tickets that have been taken are nobody's any more.
+  /// All numbers that have been taken are nobody's any more.
   void skip() noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
     turn_ = next_;

@@ -1,7 +1,7 @@
 #include "sum/SwitchMLReduction.hpp"
 
+#include "sum/SwitchMLOverflow.hpp"
 #include "sum/SwitchMLQuantize.hpp"
-#include "sum/SwitchMLSaturation.hpp"
 
 namespace switchml_torch {
 namespace {
@@ -19,73 +19,73 @@ void debug([[maybe_unused]] const char* what, [[maybe_unused]] const Name& name)
 #endif
 }
 
-/// Waits for a job of the library. Returns why it has no sum. `pulse` may be null.
+/// Waits for a job of the library. Returns why it has no sum. `heartbeat` may be null.
 std::string await(const Library::JobPtr& job, const Name& name, Clock::time_point deadline,
-                  std::chrono::milliseconds limit, Pulse* pulse) {
+                  std::chrono::milliseconds limit, Heartbeat* heartbeat) {
   const auto answered = Clock::now() + kLastAnswers;
-  int gone = Pulse::kNobody;
+  int gone = Heartbeat::kNobody;
   const auto look = [&] {
     const auto before = gone;
-    gone = pulse == nullptr ? Pulse::kNobody : pulse->gone();
-    return gone != Pulse::kNobody && gone == before && Clock::now() >= answered;
+    gone = heartbeat == nullptr ? Heartbeat::kNobody : heartbeat->gone();
+    return gone != Heartbeat::kNobody && gone == before && Clock::now() >= answered;
   };
   const auto end = Delegate::get().library.wait(job, deadline, look);
   if (end != Library::End::kNone) {
     return end == Library::End::kFinished ? "" : "SwitchML failed " + name();
   }
   look();
-  const auto who = gone == Pulse::kNobody ? "" : text(": rank ", gone, " is gone");
+  const auto who = gone == Heartbeat::kNobody ? "" : text(": rank ", gone, " is gone");
   return Clock::now() >= deadline || who.empty()
              ? text(name(), " did not finish within ", limit.count(), " ms", who)
              : text(name(), " cannot finish", who);
 }
 
 /// The jobs of one call. Where the group fails over, the library writes to memory of the failover.
-class Flight {
+class PendingJobs {
  public:
-  Flight(const Delegation& group, std::uint64_t ticket, std::uint64_t jobs, Limits limits)
+  PendingJobs(const Delegation& group, std::uint64_t sequence, std::uint64_t jobs, Limits limits)
       : group_(group),
         failover_(group.failover.get()),
-        call_(ticket),
-        next_(ticket),
-        end_(ticket + jobs),
+        call_(sequence),
+        next_(sequence),
+        end_(sequence + jobs),
         limits_(limits) {}
 
-  ~Flight() {
+  ~PendingJobs() {
     if (next_ != end_) {
       delegate_.abandon(next_);
     }
-    if (submitted_.empty()) {
+    if (pending_.empty()) {
       return;
     }
-    const auto& newest = submitted_.rbegin()->second.job;
+    const auto& newest = pending_.rbegin()->second.job;
     auto& library = delegate_.library;
     const auto epoch = newest ? Library::epochOf(newest) : library.epoch();
-    delegate_.fail(text(what(*submitted_.begin()), " was dropped before it was finished"), epoch);
+    delegate_.fail(text(what(*pending_.begin()), " was dropped before it was finished"), epoch);
     static_cast<void>(library.stoppedWithin(kStopAfterFailure, epoch));
     library.release();
   }
-  Flight(const Flight&) = delete;
-  Flight& operator=(const Flight&) = delete;
+  PendingJobs(const PendingJobs&) = delete;
+  PendingJobs& operator=(const PendingJobs&) = delete;
 
-  std::size_t size() const { return submitted_.size(); }
+  std::size_t size() const { return pending_.size(); }
 
   /// True where a job was summed over Gloo.
   bool redone() const { return redone_; }
 
-  /// Returns when the ticket's turn has come and the library has the job.
+  /// Returns when the turn of the job has come and the library has the job.
   void submit(Sum sum) {
-    SubmittedJobs made;
-    auto& job = *made.emplace(next_, Submitted{std::move(sum)}).first;
+    JobsBySequence made;
+    auto& job = *made.emplace(next_, PendingJob{std::move(sum)}).first;
     const auto& given = job.second.sum;
-    delegate_.order.await(next_, delegate_.verdict);
+    delegate_.order.await(next_, delegate_.state);
     const std::shared_ptr<void> in(given.owner, given.data);
     auto out = in;
     if (failover_ != nullptr) {
       out = failover_->admit(numberOf(job), next_ == call_, given.numel * kWord);
     }
     delegate_.throwIfBroken();
-    submitted_.merge(made);  // before the library has it, whatever is thrown then
+    pending_.merge(made);  // before the library has it, whatever is thrown then
     std::string why;
     if (out != nullptr) {
       why = delegate_.library.submit(in, out, given.numel, given.element, job.second.job);
@@ -104,40 +104,40 @@ class Flight {
 
   /// Returns when the oldest job is finished.
   void finish() {
-    auto& job = *submitted_.begin();
+    auto& job = *pending_.begin();
     if (!take(job)) {
       redo(job);
     }
     debug("finished ", [&] { return what(job); });
     const auto then = std::move(job.second.sum.then);
-    submitted_.erase(submitted_.begin());
+    pending_.erase(pending_.begin());
     if (then) {
       then();
     }
   }
 
  private:
-  struct Submitted {
+  struct PendingJob {
     Sum sum;
     Library::JobPtr job{};  // null where the library cannot have it
   };
-  // By their tickets. A list has another layout in each ABI of the C++ library, and the linker
-  // would mix its functions with those of torch's.
-  using SubmittedJobs = std::map<std::uint64_t, Submitted>;
+  // By their sequence numbers. A list has another layout in each ABI of the C++ library, and the
+  // linker would mix its functions with those of torch's.
+  using JobsBySequence = std::map<std::uint64_t, PendingJob>;
 
   static constexpr auto kWord = sizeof(std::int32_t);
 
-  static std::string what(const SubmittedJobs::value_type& job) {
+  static std::string what(const JobsBySequence::value_type& job) {
     return text(job.second.sum.name(), " (number ", job.first, ")");
   }
 
   /// Number of a job in its group.
-  std::uint64_t numberOf(const SubmittedJobs::value_type& job) const {
-    return job.first - group_.firstTicket;
+  std::uint64_t numberOf(const JobsBySequence::value_type& job) const {
+    return job.first - group_.firstSequence;
   }
 
   /// True where the caller has the sum of the library. False where the group fails over.
-  bool take(const SubmittedJobs::value_type& submitted) {
+  bool take(const JobsBySequence::value_type& submitted) {
     const auto& job = submitted.second.job;
     if (job == nullptr) {
       return false;
@@ -145,7 +145,7 @@ class Flight {
     const auto begun = Clock::now();
     deadline_ = std::min(deadline_, Library::turn(job) + limits_.each);
     const auto name = [&] { return what(submitted); };
-    const auto why = await(job, name, deadline_, limits_.each, group_.pulse.get());
+    const auto why = await(job, name, deadline_, limits_.each, group_.heartbeat.get());
     board.waited.fetch_add(metrics::Times::nanoseconds(Clock::now() - begun),
                            std::memory_order_relaxed);
     if (failover_ != nullptr) {
@@ -161,7 +161,7 @@ class Flight {
     return true;
   }
 
-  void redo(const SubmittedJobs::value_type& job) {
+  void redo(const JobsBySequence::value_type& job) {
     const auto& sum = job.second.sum;
     auto& library = delegate_.library;
     const auto& given = job.second.job;
@@ -171,8 +171,8 @@ class Flight {
     library.release();
     try {
       failover_->redo(numberOf(job), sum.element, sum.data, sum.numel, limits_.patience, [&sum] {
-        if (sum.saturated) {
-          Saturation{static_cast<float*>(sum.data)}.undo(sum.numel);
+        if (sum.overflowed) {
+          OverflowMarks{static_cast<float*>(sum.data)}.toNaN(sum.numel);
         }
       });
     } catch (const std::exception& error) {
@@ -190,18 +190,18 @@ class Flight {
   const Limits limits_;
   bool redone_ = false;
   Clock::time_point deadline_ = Clock::time_point::max();
-  SubmittedJobs submitted_;
+  JobsBySequence pending_;
 };
 
 /// An allreduce in the parts, and the number of bits, that its group has agreed on.
 class Reduction {
  public:
-  Reduction(const Delegation& group, const Request& request, const Steps& steps, Flight& flight)
+  Reduction(const Delegation& group, const Request& request, const Steps& steps, PendingJobs& jobs)
       : group_(group),
         request_(request),
         element_(request.element == Element::kInt32 ? Element::kInt32 : Element::kFloat32),
         steps_(steps),
-        flight_(flight) {}
+        jobs_(jobs) {}
 
   /// Returns the bytes that were sent.
   std::uint64_t run() {
@@ -231,7 +231,7 @@ class Reduction {
   ///
   /// A maximum is nothing that a switch finds. So each rank writes its scales beside those of the
   /// others, where these write 0, and the sum has all of them. They are a job before the job of the
-  /// values, so their order is that of the tickets.
+  /// values, so their order is that of their numbers.
   std::uint64_t sumQuantized(std::uint64_t numel) {
     const auto& quantization = group_.settings.quantization;
     const quantize::Format format{static_cast<unsigned>(quantization.bits), group_.workers,
@@ -245,11 +245,11 @@ class Reduction {
     const auto scales = std::make_shared<std::vector<std::int32_t>>(buckets * group_.workers);
     const auto words = std::make_shared<std::vector<std::uint32_t>>(format.words(numel));
     auto* const own = scales->data() + buckets * group_.rank;
-    const auto part = before(0, numel, /*saturates=*/false);
+    const auto part = before(0, numel, /*marksOverflow=*/false);
     auto* const values = part.values();
     inBuckets([&](auto range) { quantize::largest(format, values, numel, own, range); });
-    flight_.submit({"scales", scales->data(), scales->size(), Element::kInt32, scales});
-    flight_.finish();
+    jobs_.submit({"scales", scales->data(), scales->size(), Element::kInt32, scales});
+    jobs_.finish();
     for (std::size_t i = 0; i < buckets; ++i) {
       for (std::size_t other = i; other < scales->size(); other += buckets) {
         own[i] = std::max(own[i], (*scales)[other]);
@@ -258,8 +258,8 @@ class Reduction {
     inBuckets([&](auto range) {
       quantize::encode<const float>(format, values, numel, own, 0, words->data(), range);
     });
-    flight_.submit({"allreduce", words->data(), words->size(), Element::kInt32, words});
-    flight_.finish();
+    jobs_.submit({"allreduce", words->data(), words->size(), Element::kInt32, words});
+    jobs_.finish();
     inBuckets(
         [&](auto range) { quantize::decode(format, words->data(), own, 1, values, numel, range); });
     after(part);
@@ -268,37 +268,37 @@ class Reduction {
 
   /// Sums the values from `first` on as they are.
   void sumWhole(std::uint64_t first) {
-    const bool saturates = element_ == Element::kFloat32 && group_.saturates;
+    const bool marksOverflow = element_ == Element::kFloat32 && group_.marksOverflow;
     for (std::uint64_t last = first; first < request_.numel; first = last) {
       last += std::min(group_.settings.chunkNumel, request_.numel - first);
-      const auto part = before(first, last, saturates);
+      const auto part = before(first, last, marksOverflow);
       const auto then = [this, part] {
         if (part.lost && group_.workers == 1) {
           std::fill_n(part.values(), part.numel(), std::numeric_limits<float>::quiet_NaN());
         }
         after(part);
       };
-      flight_.submit({"allreduce", part.memory.data, part.numel(), element_, part.memory.owner,
-                      then, saturates});
-      if (flight_.size() == kAhead) {
-        flight_.finish();
+      jobs_.submit({"allreduce", part.memory.data, part.numel(), element_, part.memory.owner, then,
+                    marksOverflow});
+      if (jobs_.size() == kAhead) {
+        jobs_.finish();
       }
     }
-    while (flight_.size() > 0) {
-      flight_.finish();
+    while (jobs_.size() > 0) {
+      jobs_.finish();
     }
   }
 
-  /// The part with its values. Where `saturates`, none of them is too large.
-  Part before(std::uint64_t first, std::uint64_t last, bool saturates) {
+  /// The part with its values. Where `marksOverflow`, none of them is too large.
+  Part before(std::uint64_t first, std::uint64_t last, bool marksOverflow) {
     const auto from = static_cast<std::int64_t>(first);
     const auto to = static_cast<std::int64_t>(last);
     if (steps_.before) {
       steps_.before(from, to);
     }
     Part part{first, last, steps_.place(from, to), false};
-    if (saturates) {
-      part.lost = Saturation{part.values()}.apply(part.numel(), first, steps_.fill);
+    if (marksOverflow) {
+      part.lost = OverflowMarks{part.values()}.set(part.numel(), first, steps_.fill);
     } else if (steps_.fill) {
       steps_.fill(from, to);
     }
@@ -320,7 +320,7 @@ class Reduction {
   const Request& request_;
   const Element element_;
   const Steps& steps_;
-  Flight& flight_;
+  PendingJobs& jobs_;
 };
 
 }  // namespace
@@ -338,11 +338,11 @@ void sumAlone(const Sum& sum, std::chrono::milliseconds limit) {
   }
 }
 
-std::uint64_t sumOverRanks(const Delegation& group, std::uint64_t ticket, const Request& request,
+std::uint64_t sumOverRanks(const Delegation& group, std::uint64_t sequence, const Request& request,
                            Limits limits, const Steps& steps) {
-  Flight flight(group, ticket, group.jobsOf(request), limits);
-  const auto bytes = Reduction(group, request, steps, flight).run();
-  return flight.redone() ? 0 : bytes;
+  PendingJobs jobs(group, sequence, group.jobsOf(request), limits);
+  const auto bytes = Reduction(group, request, steps, jobs).run();
+  return jobs.redone() ? 0 : bytes;
 }
 
 }  // namespace switchml_torch

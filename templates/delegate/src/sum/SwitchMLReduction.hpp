@@ -1,6 +1,6 @@
 /// An allreduce that the group delegates, as jobs of the library.
 ///
-/// The jobs of a call are submitted in the order of its tickets, and finished in that order. Memory
+/// The jobs of a call are submitted in the order of its numbers, and finished in that order. Memory
 /// that was given to the library is the caller's again when the job has ended, or the context has
 /// stopped.
 #pragma once
@@ -18,7 +18,7 @@ struct Sum {
   Element element;
   std::shared_ptr<void> owner;
   std::function<void()> then{};
-  bool saturated = false;  // what the library has no numbers for was replaced
+  bool overflowed = false;  // what the library has no numbers for was replaced
 
   std::string name() const {
     return text("the ", what, " of ", numel,
@@ -26,7 +26,7 @@ struct Sum {
   }
 };
 
-/// A sum without a ticket, while nobody else has the library. Throws std::runtime_error where there
+/// A sum without a number, while nobody else has the library. Throws std::runtime_error where there
 /// is none.
 void sumAlone(const Sum& sum, std::chrono::milliseconds limit);
 
@@ -39,9 +39,9 @@ struct Limits {
   std::chrono::milliseconds patience;
 };
 
-/// An allreduce that `group` delegates; its jobs have the tickets from `ticket` on. Returns the
+/// An allreduce that `group` delegates; its jobs have the numbers from `sequence` on. Returns the
 /// bytes that SwitchML has summed; 0 where a job of it went over Gloo.
-std::uint64_t sumOverRanks(const Delegation& group, std::uint64_t ticket, const Request& request,
+std::uint64_t sumOverRanks(const Delegation& group, std::uint64_t sequence, const Request& request,
                            Limits limits, const Steps& steps);
 
 }  // namespace switchml_torch

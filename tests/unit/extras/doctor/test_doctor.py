@@ -337,7 +337,7 @@ def test_a_plugin_that_cannot_be_imported(tmp_path: Path, plugin: str | None, pr
 def rank(number: int, host: str = "", **attempt: Any) -> dict[str, Any]:
     report = {
         "world_size": 2, "step": "", "objection": "", "failure": "", "filled_in": "",
-        "offer": {"packet_numel": 1},
+        "capabilities": {"packet_numel": 1},
         "packets": {"sent": 9, "answers": 9, "wrong": 0, "timeouts": 0},
     }  # fmt: skip
     report.update(attempt.pop("report", {}))
@@ -466,7 +466,7 @@ def test_sums_that_are_none() -> None:
 
 
 def test_a_group_that_does_not_delegate_for_another_reason() -> None:
-    other = {"step": "offer", "reason": "rank 1: it has no mood"}
+    other = {"step": "capabilities", "reason": "rank 1: it has no mood"}
     ranks = [rank(number, report=other) for number in (0, 1)]
     assert failed(*ranks) == ("sums", ["h0", "h1"], other["reason"])
 
@@ -536,8 +536,8 @@ def test_a_table_of_many_ranks() -> None:
     for one in ranks:
         one["world"] = 4
     ranks[3]["machine"] = [("doubtful", "cores 0 are slow")]
-    ranks[2]["attempt"]["report"].update(step="offer", objection="no switchml.cfg")
-    ranks[3]["attempt"]["report"].update(step="offer", objection="no switchml.cfg")
+    ranks[2]["attempt"]["report"].update(step="capabilities", objection="no switchml.cfg")
+    ranks[3]["attempt"]["report"].update(step="capabilities", objection="no switchml.cfg")
     told = [*table.lines(table.data(checks.judge(ranks)))]
     assert told[0].split()[:4] == ["host", "ranks", "of", "it"]
     assert [line.split()[:2] for line in told[1:3]] == [["h0", "0-1"], ["h1", "2-3"]]

@@ -4,7 +4,7 @@ from typing import Any, Callable, NamedTuple
 
 from .finding import BAD, DOUBTFUL, GOOD, UNKNOWN, Finding
 
-STEPS = ("offer", "controller", "stop", "start", "probe", "sums", "connect", "")
+STEPS = ("capabilities", "controller", "stop", "start", "probe", "sums", "connect", "")
 """Steps of the agreement, in order; empty when the agreement is complete."""
 _DELEGATE = "switchml: "  # prefix of the delegate's lines
 _DECISIVE = ("switchml", "torch", "simulator", "flags", "protocol", "fixes")
@@ -93,7 +93,7 @@ def _odd_address(rank: Any, ranks: "list[Any]") -> str:
 def look_at_file(rank: Any, _ranks: "list[Any]") -> Finding:
     """Check that this rank can use a switchml.cfg."""
     report = _report(rank)
-    if _step(rank) == "offer" and report["objection"]:
+    if _step(rank) == "capabilities" and report["objection"]:
         return Finding(BAD, report["objection"])
     filled = report.get("filled_in", "")
     return Finding(UNKNOWN, "") if _step(rank) is None else _good(filled)
@@ -101,7 +101,7 @@ def look_at_file(rank: Any, _ranks: "list[Any]") -> Finding:
 
 def look_at_settings(rank: Any, ranks: "list[Any]") -> Finding:
     """Check that all ranks have the same settings."""
-    own, first = (_report(one).get("offer", {}) for one in (rank, ranks[0]))
+    own, first = (_report(one).get("capabilities", {}) for one in (rank, ranks[0]))
     if not own or not first:
         return Finding(UNKNOWN, "")
     others = [f"{name}={own[name]}" for name in own if name in first and own[name] != first[name]]

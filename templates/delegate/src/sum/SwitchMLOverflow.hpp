@@ -27,12 +27,12 @@ void inParts(std::uint64_t numel, std::uint64_t weight, const Function& function
   helpers().share(numel, size, function);
 }
 
-/// Saturation of a row of floats.
-struct Saturation {
+/// Marks of overflow in a row of floats.
+struct OverflowMarks {
   /// Replaces what has no place by 2^126. Values that `fill` has to copy there, from element
   /// `first` of its row on, are looked at while they are in the cache. True where there was such a
   /// value.
-  bool apply(std::uint64_t numel, std::uint64_t first, const Steps::Step& fill) const {
+  bool set(std::uint64_t numel, std::uint64_t first, const Steps::Step& fill) const {
     constexpr std::uint64_t kPiece = 1U << 18U;
     constexpr std::uint64_t kBlock = 4096;
     std::atomic<bool> found{false};
@@ -56,7 +56,7 @@ struct Saturation {
   }
 
   /// What the library would have made NaN is NaN in a sum of floats as well.
-  void undo(std::uint64_t numel) const {
+  void toNaN(std::uint64_t numel) const {
     inParts(numel, 1, [&](std::uint64_t first, std::uint64_t last) noexcept {
       std::replace_if(values + first, values + last, hasNoPlace,
                       std::numeric_limits<float>::quiet_NaN());

@@ -1,11 +1,11 @@
-/// Signs of life between the ranks of a group.
+/// Heartbeat between the ranks of a group.
 ///
-/// Nobody tells the client library that a rank has ended, so it waits for the sum. Each rank sends
-/// a beat to the next one in a ring of all ranks, and listens to the one before. Each beat names
-/// the rank that is gone, as far as its sender knows, so all ranks learn of it:
+/// The client library does not learn that a rank has ended, so it waits for the sum. Each rank
+/// sends a beat to the next one in a ring of all ranks, and receives those of the one before. Each
+/// beat names the rank that is gone, as far as its sender knows, so all ranks learn of it:
 ///   - A rank whose connection is closed is gone for good.
-///   - A rank of which nothing is heard for some time is gone until its beats come again, since a
-///     process may be stopped and go on. Each beat replaces what the one before said of this.
+///   - A rank from which nothing comes for some time is gone until its beats come again, since a
+///     process may be stopped and go on. Each beat replaces the report of the one before on this.
 ///
 /// A rank may also end because it has all its sums. So this alone is no failure.
 #pragma once
@@ -14,8 +14,7 @@
 
 namespace switchml_torch {
 
-/// Signs of life of one rank.
-class Pulse {
+class Heartbeat {
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -27,7 +26,7 @@ class Pulse {
   static constexpr int kNobody = -1;
 
   /// Sends nothing before begin().
-  Pulse(Ring ring, int rank, int size, Times times)
+  Heartbeat(Ring ring, int rank, int size, Times times)
       : rank_(rank),
         next_((rank + 1) % size),
         before_((rank + size - 1) % size),
@@ -42,12 +41,12 @@ class Pulse {
     }
   }
 
-  ~Pulse() { leave(); }
+  ~Heartbeat() { leave(); }
 
-  /// Starts the beats, when all ranks have a Pulse.
+  /// Starts the beats, when all ranks have a Heartbeat.
   void begin() noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
-    heardAt_ = now();
+    receivedAt_ = now();
     begun_ = true;
     changed_.notify_all();
   }
@@ -89,16 +88,16 @@ class Pulse {
 
   static Clock::duration now() { return Clock::now().time_since_epoch(); }
 
-  /// A rank of which nothing is heard. A process that was stopped has the beats of that time yet to
+  /// A rank from which nothing comes. A process that was stopped has the beats of that time yet to
   /// read, and it looks again long after it has looked before: its patience begins anew.
   int silent() noexcept {
     const auto time = now();
-    if (time - lookedAt_.load(std::memory_order_acquire) > times_.silence / 6) {
+    if (time - queriedAt_.load(std::memory_order_acquire) > times_.silence / 6) {
       patientFrom_.store(time, std::memory_order_release);
     }
-    lookedAt_.store(time, std::memory_order_release);
-    if (time - heardAt_.load(std::memory_order_acquire) <= times_.silence) {
-      return told_.load(std::memory_order_acquire);
+    queriedAt_.store(time, std::memory_order_release);
+    if (time - receivedAt_.load(std::memory_order_acquire) <= times_.silence) {
+      return reported_.load(std::memory_order_acquire);
     }
     const auto patient = time - patientFrom_.load(std::memory_order_acquire);
     return patient <= times_.silence ? kNobody : before_;
@@ -106,31 +105,34 @@ class Pulse {
 
   void listen() {
     awaitBegin();
-    const auto receive = [this] { return ring_.receive(kBeats, &heard_, sizeof heard_); };
-    while (heard_.closed == 0 && transfer(receiving_, receive, before_)) {
-      const int gone = heard_.gone == rank_ ? kNobody : heard_.gone;
-      if (heard_.closed != 0) {
-        note(heard_.gone);
-      } else if (told_.exchange(gone) != gone) {
+    const auto receive = [this] {
+      return ring_.receive(kHeartbeats, &incoming_, sizeof incoming_);
+    };
+    while (incoming_.closed == 0 && transfer(receiving_, receive, before_)) {
+      const int gone = incoming_.gone == rank_ ? kNobody : incoming_.gone;
+      if (incoming_.closed != 0) {
+        note(incoming_.gone);
+      } else if (reported_.exchange(gone) != gone) {
         beatNow();
       }
-      heardAt_.store(now(), std::memory_order_release);
+      receivedAt_.store(now(), std::memory_order_release);
     }
   }
 
   void beat() {
     awaitBegin();
-    const auto send = [this] { return ring_.send(kBeats, &said_, sizeof said_); };
-    while (said_.closed == 0) {
+    const auto send = [this] { return ring_.send(kHeartbeats, &outgoing_, sizeof outgoing_); };
+    while (outgoing_.closed == 0) {
       const auto due = Clock::now() + times_.beat;
       const auto closed = closed_.load(std::memory_order_acquire);
-      const auto told = told_.load(std::memory_order_acquire);
-      said_ = closed == kNobody ? Beat{silent(), 0} : Beat{closed, 1};
+      const auto reported = reported_.load(std::memory_order_acquire);
+      outgoing_ = closed == kNobody ? Beat{silent(), 0} : Beat{closed, 1};
       if (!transfer(sending_, send, next_)) {
         return;
       }
       std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait_until(lock, due, [&] { return ended_ || closed_ != closed || told_ != told; });
+      changed_.wait_until(lock, due,
+                          [&] { return ended_ || closed_ != closed || reported_ != reported; });
     }
   }
 
@@ -142,7 +144,7 @@ class Pulse {
   /// Waits for a message to or from another rank. False where that is gone, or the beats have
   /// ended.
   template <typename Function>
-  bool transfer(Passage& message, const Function& begin, int other) {
+  bool transfer(PendingTransfer& message, const Function& begin, int other) {
     try {
       message.begin(begin);
       return message.wait();
@@ -174,15 +176,15 @@ class Pulse {
   std::condition_variable changed_;
   bool begun_ = false;
   bool ended_ = false;
-  std::atomic<int> closed_{kNobody};  // first rank whose connection is known to be closed
-  std::atomic<int> told_{kNobody};    // rank of which the one before hears nothing
-  std::atomic<Clock::duration> heardAt_{Clock::duration::zero()};
-  std::atomic<Clock::duration> lookedAt_{Clock::duration::zero()};
+  std::atomic<int> closed_{kNobody};    // first rank whose connection is known to be closed
+  std::atomic<int> reported_{kNobody};  // silent rank that the one before has reported
+  std::atomic<Clock::duration> receivedAt_{Clock::duration::zero()};
+  std::atomic<Clock::duration> queriedAt_{Clock::duration::zero()};
   std::atomic<Clock::duration> patientFrom_{Clock::duration::zero()};
-  Beat heard_;
-  Beat said_;
-  Passage receiving_;
-  Passage sending_;
+  Beat incoming_;
+  Beat outgoing_;
+  PendingTransfer receiving_;
+  PendingTransfer sending_;
   std::vector<std::thread> threads_;
 };
 

@@ -1,6 +1,6 @@
-/// Verdict on SwitchML in this process: its group delegates, goes on over Gloo, or fails.
+/// State of the delegation in this process: its group delegates, goes on over Gloo, or fails.
 ///
-/// A verdict is one immutable value behind one atomic pointer: whoever reads it takes no lock, and
+/// A state is one immutable value behind one atomic pointer: whoever reads it takes no lock, and
 /// gets facts of one moment. A broken one stays until the ranks of a new group renew it.
 #pragma once
 
@@ -37,7 +37,7 @@ class Newest {
   std::atomic<const Link*> link_{nullptr};
 };
 
-class Verdict {
+class DelegationState {
  public:
   enum class Kind : std::uint8_t { kDelegating, kSuspended, kBroken };
   struct Value {
@@ -46,7 +46,7 @@ class Verdict {
     std::string failure;  // the newest after which a group went over Gloo
   };
 
-  explicit Verdict(const Verdict* before) {
+  explicit DelegationState(const DelegationState* before) {
     if (before != nullptr) {
       value_.set(before->get());
     }
@@ -55,13 +55,13 @@ class Verdict {
   const Value& get() const noexcept { return value_.get(); }
   bool broken() const noexcept { return get().kind == Kind::kBroken; }
 
-  /// Breaks it, and calls `say` before anybody can see that. False where it was broken already.
-  bool fail(const std::string& why, const std::function<void()>& say) {
+  /// Breaks it, and calls `report` before anybody can see that. False where it was broken already.
+  bool fail(const std::string& why, const std::function<void()>& report) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (broken()) {
       return false;
     }
-    say();
+    report();
     value_.set({Kind::kBroken, why, get().failure});
     return true;
   }
@@ -72,7 +72,7 @@ class Verdict {
     value_.set({broken() ? Kind::kBroken : Kind::kSuspended, broken() ? get().why : why, why});
   }
 
-  /// Called when the group has returned. A broken verdict stays.
+  /// Called when the group has returned. A broken state stays.
   void resume() {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!broken()) {
