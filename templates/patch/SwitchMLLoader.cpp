@@ -2,7 +2,8 @@
 
 #include "SwitchMLAllreduce.hpp"
 #include "base/SwitchMLHost.hpp"
-#include "join/SwitchMLJoining.hpp"
+#include "join/SwitchMLAgreement.hpp"
+#include "join/SwitchMLOutcome.hpp"
 
 namespace switchml_torch {
 namespace {
@@ -57,8 +58,7 @@ void agree(const std::vector<const void*>& contexts, int rank, int size,
     say(text("warning: rank ", rank, ": ", own.why, "; allreduce stays with Gloo"));
   }
   own.group.size = size;
-  own.group.reason = all.words;
-  own.group.decision = "allreduce stays with Gloo: " + all.words;
+  own.group.stayWithGloo(all.words);
   if (rank == 0) {
     say(own.group.line());
   }

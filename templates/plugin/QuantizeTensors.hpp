@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "sum/SwitchMLQuantize.hpp"
+#include "base/SwitchMLQuantize.hpp"
 
 namespace switchml_torch {
 

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "sum/SwitchMLQuantize.hpp"
+#include "base/SwitchMLQuantize.hpp"
 #include "timing.hpp"
 
 namespace quantize = switchml_torch::quantize;

@@ -471,6 +471,12 @@ void messages() {
   const auto bounded = Message::read(Message{7, {"a"}, unable, true, much, runs, much}.write());
   check(bounded.words == std::string(4096, '?') && bounded.host == std::string(64, '?'),
         "it has an end");
+  for (const char letter : {'\0', 'z'}) {
+    const auto letters = std::string(1, letter) + '-' + letter;
+    const auto value = "1 a, " + letters + "zeus words";
+    const auto other = Message::read({value.begin(), value.end()});
+    check(other.kind == unable && other.context == stopped, "letters of another protocol");
+  }
   check(back.answers(2, "b") && !back.answers(1, "b") && !back.answers(3, "b"), "whom it answers");
   for (const std::string cut :
        {"", "1", "1 a,", "1 a, y", "1 a, y-", "one a, y-s terms", "1 , y-s terms"}) {

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "forked.hpp"
+#include "join/SwitchMLSettings.hpp"
 #include "report/SwitchMLMetrics.hpp"
 
 namespace {
@@ -252,7 +253,7 @@ void old(const std::string& directory) {
 
 std::string refused(const std::string& given) {
   setenv("SWITCHML_METRICS", given.c_str(), 1);
-  Target target;
+  switchml_torch::MetricsTarget target;
   const auto wrong = target.read();
   check(target.directory.empty(), "no directory where it is refused");
   return wrong;
@@ -260,7 +261,7 @@ std::string refused(const std::string& given) {
 
 void targets(const std::string& directory) {
   unsetenv("SWITCHML_METRICS");
-  Target none;
+  switchml_torch::MetricsTarget none;
   check(none.read().empty() && none.directory.empty() && none.seconds == 10, "no variable");
   check(refused("").empty(), "an empty one");
   check(refused(directory + "/none") ==
@@ -280,7 +281,7 @@ void targets(const std::string& directory) {
   check(chdir(directory.c_str()) == 0, "the directory");
   setenv("SWITCHML_METRICS", ".", 1);
   setenv("SWITCHML_METRICS_SECONDS", "3", 1);
-  Target here;
+  switchml_torch::MetricsTarget here;
   check(here.read().empty() && here.seconds == 3, "a number of seconds");
   check(here.directory[0] == '/' && exists(here.directory + "/file"), "an absolute path");
   setenv("SWITCHML_METRICS_SECONDS", "99999999999999", 1);

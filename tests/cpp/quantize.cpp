@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "sum/SwitchMLQuantize.hpp"
+#include "base/SwitchMLQuantize.hpp"
 
 namespace {
 

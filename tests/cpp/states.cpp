@@ -5,7 +5,7 @@
 #include <string>
 
 #include "SwitchMLAllreduce.hpp"
-#include "SwitchMLDelegate.hpp"
+#include "sum/SwitchMLRuntime.hpp"
 #include "threads.hpp"
 
 namespace {
@@ -94,8 +94,9 @@ void starts() {
 
 /// Two callers end the same group, again and again.
 void leaves() {
-  static auto& group = *new Delegation{};
-  group.contexts = {&group};
+  static const int context = 0;
+  Delegation group{};
+  group.contexts = {&context};
   constexpr int kRounds = 5000;
   std::atomic<int> arrived{0};
   const auto leaveAll = [&](bool first) {
@@ -103,18 +104,18 @@ void leaves() {
       if (first) {
         for (; arrived < 2 * round - 1; std::this_thread::yield()) {
         }
-        board.delegation = &group;
+        process().runtime.begin(group);
       }
       ++arrived;
       for (; arrived < 2 * round; std::this_thread::yield()) {
       }
-      delegate()->leave(&group);
+      delegate()->leave(&context);
     }
   };
   auto other = std::async(std::launch::async, leaveAll, false);
   leaveAll(true);
   other.get();
-  check(!delegate()->delegates(&group), "it has ended");
+  check(!delegate()->delegates(&context), "it has ended");
 }
 
 }  // namespace

@@ -1,24 +1,108 @@
 #include "SwitchMLInterface.hpp"
 
+#include <pthread.h>
+
+#include "SwitchMLJoining.hpp"
 #include "sum/SwitchMLReduction.hpp"
 
 namespace switchml_torch {
 namespace {
 
-/// The group that delegates, if it owns this context; else null.
-const Delegation* groupOf(const void* context) noexcept {
-  const auto* const group = board.delegation.load(std::memory_order_acquire);
-  return group != nullptr && group->owns(context) ? group : nullptr;
+constexpr std::chrono::milliseconds kStopAtExit = std::chrono::seconds(5);
+constexpr std::chrono::milliseconds kExit = std::chrono::minutes(1);  // for what others do then
+std::atomic<bool> exiting{false};
+int exitCode = 0;                          // once it exits
+Statistics& statistics = *new Statistics;  // never destroyed; a forked child goes on with it
+
+void endReport(int status, void* argument);
+void endProcess(int status, void* argument);
+
+/// The delegate of a process. A forked child has one of its own: a thread of the parent may have
+/// held a lock of the parent's.
+struct Process {
+  explicit Process(const Process* before)
+      : runtime(before == nullptr ? nullptr : &before->runtime) {}
+
+  /// On rank 0, when the delegating group ends.
+  void printHint(const Delegation& group) const {
+    const auto hint = groups.hint();
+    if (group.rank == 0 && !hint.empty()) {
+      say(text("hint: ", hint));
+    }
+  }
+
+  Runtime runtime;
+  Groups groups;
+  Claims claims;
+  Report report{runtime, groups, statistics, endReport};
+};
+
+std::atomic<Process*> newest{nullptr};
+std::atomic<Process*> before{nullptr};  // of the process that this one was forked from
+
+[[maybe_unused]] const int forks = pthread_atfork(nullptr, nullptr, [] {
+  if (auto* const parent = newest.exchange(nullptr); parent != nullptr) {
+    before = parent;
+  }
+});
+
+/// Never destroyed: works, and the library's threads, may outlive the destruction of statics.
+Process& process() {
+  auto* found = newest.load(std::memory_order_acquire);
+  if (found == nullptr) {
+    auto made = std::make_unique<Process>(before);
+    if (newest.compare_exchange_strong(found, made.get())) {
+      found = made.release();
+    }
+  }
+  return *found;
 }
+
+void endReport(int /*status*/, void* /*argument*/) { process().report.end(); }
+
+/// The process ends here where that would hang, and in a forked child, which has none of the
+/// library's threads.
+void endProcess(int status, void* /*argument*/) {
+  exitCode = status;
+  exiting = true;
+  auto& own = process();
+  own.report.end();
+  auto& library = own.runtime.library;
+  if (!library.lost()) {
+    if (const auto* const group = own.runtime.group(); group != nullptr) {
+      own.printHint(*group);
+    }
+    const auto epoch = library.epoch();
+    own.runtime.close("the process is exiting");
+    if (library.stoppedWithin(kStopAtExit, epoch)) {
+      return;
+    }
+    say("warning: the SwitchML context did not stop");
+  }
+  std::fflush(nullptr);
+  _exit(status);
+}
+
+/// Whoever would return from the delegate when the process exits waits for its end: a thread that
+/// comes back to Python then ends the process with SIGABRT.
+struct Visit {
+  ~Visit() {
+    if (exiting) {
+      std::this_thread::sleep_for(kExit);
+      _exit(exitCode);  // something waits for this thread
+    }
+  }
+};
 
 class Face final : public Interface {
  public:
   bool delegates(const void* context) const noexcept override {
-    return groupOf(context) != nullptr;
+    return process().runtime.groupOf(context) != nullptr;
   }
 
   std::uint64_t takeSequence(const void* context, const Request& request) noexcept override {
-    const auto* const group = board.delegation.load(std::memory_order_acquire);
+    auto& own = process();
+    const auto* const group = own.runtime.group();
     const bool owns = group != nullptr && group->owns(context);
     // Gloo has no average of integers either: it raises.
     const bool integers = request.element == Element::kInt32 && request.op == Op::kAvg;
@@ -29,53 +113,55 @@ class Face final : public Interface {
                : request.numel < group->settings.minNumel         ? kNumel
                                                                   : kFallbacks;
     if (why == kFallbacks) {
-      auto& delegate = Delegate::get();
       const auto bytes = sizeof(float) * request.numel;
       if (owns) {
-        delegate.groups.countDelegated(bytes);
-        return delegate.order.take(group->jobsOf(request));
+        own.groups.countDelegated(bytes);
+        return own.runtime.order.take(group->jobsOf(request));
       }
-      delegate.groups.countLeft(context, bytes);
+      own.groups.countLeft(context, bytes);
     }
-    board.fallbacks[owns ? why : kGroup].fetch_add(1, std::memory_order_relaxed);
+    statistics.fallbacks[owns ? why : kGroup].fetch_add(1, std::memory_order_relaxed);
     return kNoSequence;
   }
 
   std::uint64_t partNumel() const noexcept override {
-    const auto* const group = board.delegation.load(std::memory_order_acquire);
+    const auto* const group = process().runtime.group();
     return group == nullptr ? UINT64_MAX : group->settings.chunkNumel;
   }
 
   void reduce(std::uint64_t sequence, const Request& request, std::chrono::milliseconds limit,
               const Steps& steps) override {
-    const Delegate::Visit visit;
-    if (Delegate::get().library.lost()) {
+    const Visit visit;
+    auto& own = process();
+    if (own.runtime.library.lost()) {
       throw std::runtime_error(kForked);
     }
-    const auto* const group = board.delegation.load(std::memory_order_acquire);
+    const auto* const group = own.runtime.group();
     if (group == nullptr || sequence < group->firstSequence) {
       throw std::runtime_error("the process group of this allreduce has ended");
     }
     const auto begun = Library::Clock::now();
     const auto patience = std::min(limit > limit.zero() ? limit : group->timeout, kForever);
-    const auto bytes = sumOverRanks(*group, sequence, request,
+    const auto bytes = sumOverRanks(own.runtime, *group, sequence, request,
                                     {std::min(patience, group->longest), patience}, steps);
     if (bytes == 0) {
-      board.failover.calls.fetch_add(1, std::memory_order_relaxed);
+      statistics.failover.calls.fetch_add(1, std::memory_order_relaxed);
       return;
     }
-    board.calls.fetch_add(1, std::memory_order_relaxed);
-    board.bytes.fetch_add(bytes, std::memory_order_relaxed);
-    board.times.add(Library::Clock::now() - begun);
+    statistics.calls.fetch_add(1, std::memory_order_relaxed);
+    statistics.bytes.fetch_add(bytes, std::memory_order_relaxed);
+    statistics.times.add(Library::Clock::now() - begun);
   }
 
-  void abandon(std::uint64_t sequence) noexcept override { Delegate::get().abandon(sequence); }
+  void abandon(std::uint64_t sequence) noexcept override { process().runtime.abandon(sequence); }
 
   void join(const std::vector<const void*>& contexts, int rank, int size,
             std::chrono::milliseconds timeout, const Exchange& exchange) override {
-    const Delegate::Visit visit;
+    const Visit visit;
+    auto& own = process();
     try {
-      joinRanks(contexts, rank, size, timeout, exchange);
+      joinRanks({own.runtime, own.groups, own.claims, statistics, own.report, endProcess}, contexts,
+                rank, size, timeout, exchange);
     } catch (...) {
       leave(contexts.empty() ? nullptr : contexts[0]);
       throw;
@@ -83,35 +169,35 @@ class Face final : public Interface {
   }
 
   void leave(const void* context) noexcept override {
-    auto& delegate = Delegate::get();
-    delegate.groups.remove(context);
-    const auto* group = groupOf(context);
-    if (group == nullptr || !board.delegation.compare_exchange_strong(group, nullptr)) {
+    auto& own = process();
+    own.groups.remove(context);
+    const auto* const group = own.runtime.groupOf(context);
+    if (group == nullptr || !own.runtime.end(group)) {
       return;
     }
-    if (!delegate.library.lost()) {
-      delegate.printHint(*group);
-      if (group->failover) {
-        group->failover->leave();
+    if (!own.runtime.library.lost()) {
+      own.printHint(*group);
+      if (group->recovery) {
+        group->recovery->leave();
       }
-      if (group->heartbeat) {
-        group->heartbeat->leave();
+      if (group->liveness) {
+        group->liveness->leave();
       }
     }
-    delegate.mark.reset();
+    own.claims.mark.reset();
     // Until here a warning of another rank could have stopped the context of a new group.
-    delegate.claimed = false;
-    delegate.report.wake();
+    own.claims.taken = false;
+    own.report.wake();
   }
 
   void abort(const void* context) noexcept override {
     if (delegates(context)) {
-      Delegate::get().fail("the process group was aborted");
+      process().runtime.fail("the process group was aborted");
     }
   }
 
   std::size_t report(char* buffer, std::size_t capacity) const override {
-    const auto report = Report::json();
+    const auto report = process().report.json();
     if (capacity > 0) {
       buffer[report.copy(buffer, capacity - 1)] = '\0';
     }

@@ -19,7 +19,7 @@ from support.simulator import SANITIZED, SANITIZERS, SANITIZING
 from patchgen.core.patch import render
 
 SOURCE = Path(__file__).parents[2] / "cpp" / "quantize.cpp"
-HEADER = "delegate/src/sum/SwitchMLQuantize.hpp"
+HEADER = "delegate/src/base/SwitchMLQuantize.hpp"
 BUILDS = {
     "gcc": ["g++", "-O2", "-ftree-vectorize"],
     "clang": ["clang++", "-O2", "-DSWITCHML_WITHOUT_AVX2"],
@@ -54,8 +54,8 @@ class Case:
 
 
 def compiled(directory: Path, command: list[str], header: str) -> Path:
-    (directory / "sum").mkdir(exist_ok=True)
-    (directory / "sum/SwitchMLQuantize.hpp").write_text(header)
+    (directory / "base").mkdir(exist_ok=True)
+    (directory / "base/SwitchMLQuantize.hpp").write_text(header)
     out = directory / "quantize"
     more = ["-std=c++17", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", f"-I{directory}"]
     subprocess.run([*command, *more, SOURCE, "-o", out], check=True)

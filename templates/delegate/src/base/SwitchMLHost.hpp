@@ -22,9 +22,15 @@
 #include <atomic>
 #include <cctype>
 #include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
 #include <set>
+#include <stdexcept>
+#include <utility>
+#include <vector>
 
-#include "join/SwitchMLAgreement.hpp"
+#include "base/SwitchMLText.hpp"
 
 namespace switchml_torch {
 

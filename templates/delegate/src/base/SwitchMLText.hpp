@@ -1,8 +1,9 @@
-/// Lines for the user, and numbers from the environment.
+/// Lines for the user, numbers from the environment, and limits.
 #pragma once
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +12,8 @@
 
 namespace switchml_torch {
 
+constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
+constexpr std::size_t kMostWords = 4096;                        // characters of another rank's text
 constexpr std::uint64_t kMostCounted = std::uint64_t{1} << 31;  // of what is counted in a setting
 
 inline bool isSet(const char* name) {
@@ -24,6 +27,16 @@ std::string text(const Parts&... parts) {
   out.precision(9);  // tells neighbouring floats apart
   (out << ... << parts);
   return out.str();
+}
+
+/// At most so many characters of another rank's text, with '?' for those of them that are not from
+/// `first` to '~'.
+inline std::string printable(const std::string& received, std::size_t most = kMostWords,
+                             char first = ' ') {
+  auto out = received.substr(0, most);
+  std::replace_if(
+      out.begin(), out.end(), [first](char letter) { return letter < first || letter > '~'; }, '?');
+  return out;
 }
 
 inline void say(const std::string& line) { std::fprintf(stderr, "switchml: %s\n", line.c_str()); }

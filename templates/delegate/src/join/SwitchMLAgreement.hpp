@@ -21,7 +21,6 @@ namespace switchml_torch {
 /// ones do not delegate, so a change of either takes the next number.
 constexpr unsigned kProtocol = 8;
 
-constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
 constexpr std::size_t kMaxReasons = 4;
 constexpr std::size_t kMaxHosts = 4;  // of a reason
 
@@ -29,18 +28,7 @@ struct SteadyClock : std::chrono::steady_clock {
   static void sleep(std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }
 };
 
-constexpr std::size_t kMostWords = 4096;
 constexpr std::size_t kMostHost = 64;
-
-/// At most so many characters of another rank's text, with '?' for those of them that are not from
-/// `first` to '~'.
-inline std::string printable(const std::string& received, std::size_t most = kMostWords,
-                             char first = ' ') {
-  auto out = received.substr(0, most);
-  std::replace_if(
-      out.begin(), out.end(), [first](char letter) { return letter < first || letter > '~'; }, '?');
-  return out;
-}
 
 /// kBusy: unable because another group delegates; of all: one is. kMissing: a rank did not answer.
 enum class Ability : std::uint8_t { kAble, kUnable, kBusy, kMissing };
@@ -102,13 +90,8 @@ struct Message {
       throw std::runtime_error("its answer is cut short");
     }
     // Letters of another protocol are no ability and no context that runs.
-    out.kind = kind == kAbilities[0]   ? Ability::kAble
-               : kind == kAbilities[2] ? Ability::kBusy
-               : kind == kAbilities[3] ? Ability::kMissing
-                                       : Ability::kUnable;
-    out.context = context == kContexts[1]   ? ContextState::kRunning
-                  : context == kContexts[2] ? ContextState::kMixed
-                                            : ContextState::kStopped;
+    out.kind = valueOf(kAbilities, kind, Ability::kUnable);
+    out.context = valueOf(kContexts, context, ContextState::kStopped);
     out.required = required == 'r';
     std::istringstream nonces(list);
     for (std::string nonce; std::getline(nonces, nonce, ',');) {
@@ -127,6 +110,12 @@ struct Message {
  private:
   static constexpr const char* kAbilities = "ynbx";  // letters of the values
   static constexpr const char* kContexts = "srm";
+
+  template <typename Value>
+  static Value valueOf(const char* letters, char letter, Value otherwise) {
+    const auto* const found = std::strchr(letters, letter);
+    return found == nullptr || letter == '\0' ? otherwise : static_cast<Value>(found - letters);
+  }
 };
 
 inline std::string ranksText(const std::vector<int>& ranks) {

@@ -8,6 +8,8 @@
 #include <climits>
 #include <exception>
 
+#include "base/SwitchMLHost.hpp"
+#include "join/SwitchMLAgreement.hpp"
 #include "join/SwitchMLSettings.hpp"
 
 namespace switchml_torch {

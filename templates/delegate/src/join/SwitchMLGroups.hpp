@@ -7,8 +7,9 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <vector>
 
-#include "join/SwitchMLAgreement.hpp"
+#include "base/SwitchMLText.hpp"
 
 namespace switchml_torch {
 

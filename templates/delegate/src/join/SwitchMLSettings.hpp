@@ -3,10 +3,17 @@
 /// SwitchML is not known here.
 #pragma once
 
+#include <fcntl.h>
 #include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "report/SwitchMLMetrics.hpp"
-#include "sum/SwitchMLQuantize.hpp"
+#include <array>
+#include <memory>
+
+#include "SwitchMLInterface.hpp"
+#include "base/SwitchMLQuantize.hpp"
+#include "base/SwitchMLText.hpp"
 
 namespace switchml_torch {
 
@@ -115,6 +122,38 @@ inline std::string readSwitch(const char* name, bool& value) {
   return value || read == "0" ? "" : text(name, " is '", read, "', not 0 or 1");
 }
 
+/// Directory of the file of the metrics, and how often it is written.
+struct MetricsTarget {
+  std::string directory;  // empty: nothing is written
+  std::uint64_t seconds = 10;
+
+  /// Returns what is wrong.
+  std::string read() {
+    constexpr const char* kDirectory = "SWITCHML_METRICS";
+    if (auto wrong = readNumber("SWITCHML_METRICS_SECONDS", "seconds", seconds); !wrong.empty()) {
+      return wrong;
+    }
+    seconds = std::min<std::uint64_t>(seconds, 86400);
+    const char* const given = std::getenv(kDirectory);
+    if (given == nullptr || *given == '\0') {
+      return "";
+    }
+    const std::unique_ptr<char, decltype(&std::free)> real(realpath(given, nullptr), std::free);
+    struct stat found {};
+    std::string why;
+    if (!real || stat(real.get(), &found) != 0) {
+      why = text(": ", std::strerror(errno));
+    } else if (!S_ISDIR(found.st_mode)) {
+      why = ", not a directory";
+    } else if (faccessat(AT_FDCWD, real.get(), W_OK | X_OK, AT_EACCESS) != 0) {
+      why = text(", where no file can be made: ", std::strerror(errno));
+    } else {
+      directory = real.get();
+    }
+    return why.empty() ? "" : text(kDirectory, " is '", given, "'", why);
+  }
+};
+
 struct Settings {
   static constexpr std::uint64_t kNoLimit = UINT64_MAX;
   static constexpr std::uint64_t kFailoverMs = 60'000;  // where a group that fails over has none
@@ -127,7 +166,7 @@ struct Settings {
   std::uint64_t timeoutMs = kNoLimit;  // the limit of a job; the group's is another one
   bool failsOver = false;              // the ranks go on over Gloo when the context fails
   std::uint64_t group = 1;             // the first that may delegate of the groups of a size
-  metrics::Target counters;
+  MetricsTarget metricsTarget;
 
   /// Returns what is wrong.
   std::string read() {
@@ -137,7 +176,7 @@ struct Settings {
           readNumber("SWITCHML_TIMEOUT_MS", "milliseconds", timeoutMs),
           readSwitch("SWITCHML_FAILOVER", failsOver), readNumber("SWITCHML_GROUP", "groups", group),
           dtypes.read("SWITCHML_DTYPES"), ops.read("SWITCHML_OPS"), quantization.read(),
-          counters.read()}) {
+          metricsTarget.read()}) {
       if (!wrong.empty()) {
         return wrong;
       }

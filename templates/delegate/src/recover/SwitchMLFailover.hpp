@@ -29,12 +29,17 @@
 /// and three ranks.
 #pragma once
 
+#include <array>
+#include <map>
+#include <random>
+
 #include "recover/SwitchMLRing.hpp"
+#include "sum/SwitchMLRecovery.hpp"
 
 namespace switchml_torch {
 
 /// Failover of one rank of a group. It calls the delegate without a lock of its own.
-class Failover {
+class Failover final : public Recovery {
  public:
   using Milliseconds = std::chrono::milliseconds;
   using Clock = std::chrono::steady_clock;
@@ -52,8 +57,6 @@ class Failover {
   /// A step of a try. `seed` is the same on all ranks but in the first step, and another in each
   /// try.
   using Step = std::function<Obstacle(std::uint64_t seed)>;
-
-  using Memory = std::shared_ptr<std::uint64_t[]>;
 
   struct Delegate {
     /// Stops the context. What it finishes from then on is not taken.
@@ -112,14 +115,11 @@ class Failover {
     }
   }
 
-  ~Failover() { leave(); }
+  ~Failover() override { leave(); }
   Failover(const Failover&) = delete;
   Failover& operator=(const Failover&) = delete;
 
-  /// Memory for the sum of a job, once fewer than kWindow jobs are under way. The caller keeps it
-  /// for as long as the library may write to it. Null where the job goes over the ring. Called in
-  /// the order of the jobs; `begins`: it is the first of a call.
-  Memory admit(std::uint64_t job, bool begins, std::size_t bytes) {
+  Memory admit(std::uint64_t job, bool begins, std::size_t bytes) override {
     std::unique_lock<std::mutex> lock(mutex_);
     auto& slot = slotOf(job);
     for (std::uint64_t counted = 0;;) {
@@ -154,9 +154,7 @@ class Failover {
     return slot.memory;
   }
 
-  /// Gives `data` the sum of a job that the library has finished, when all before it have theirs.
-  /// False after a failure: the sum is not to be used.
-  bool take(std::uint64_t job, void* data) {
+  bool take(std::uint64_t job, void* data) override {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [&] { return state_ != State::kRunning || finished_ == job; });
     if (state_ != State::kRunning) {
@@ -175,26 +173,20 @@ class Failover {
     return true;
   }
 
-  /// Ends the use of the context, and warns the other ranks.
-  void suspend(const std::string& why) { suspend(warningOf(why)); }
+  void suspend(const std::string& why) override { suspend(warningOf(why)); }
 
-  /// Closes it, and warns the other ranks at once: they throw as well.
-  void giveUp(const std::string& why) noexcept {
+  void giveUp(const std::string& why) noexcept override {
     finish(why, text("rank ", rank_, " is gone (", why, ")"));
   }
 
-  /// Replaces `data`, the input of a job that was not taken, by the sum. Throws std::runtime_error
-  /// where there is none. `limit` is for each message. `prepare` is called before the data is
-  /// summed, when no rank takes a sum of it from its library any more.
   void redo(std::uint64_t job, Element element, void* data, std::uint64_t numel, Milliseconds limit,
-            const std::function<void()>& prepare) {
+            const std::function<void()>& prepare) override {
     std::unique_lock<std::mutex> lock(mutex_);
     awaitRing(lock);
     changed_.wait(lock, [&] {
-      return state_ == State::kClosed ||
-             (state_ == State::kRing && (job == next_ || received_.count(job) != 0));
+      return isClosed() || (state_ == State::kRing && (job == next_ || received_.count(job) != 0));
     });
-    if (state_ == State::kClosed) {
+    if (isClosed()) {
       throw std::runtime_error(why_);
     }
     if (job < admitted_) {
@@ -226,24 +218,22 @@ class Failover {
     changed_.notify_all();
   }
 
-  /// Ends all waiting: nothing is summed any more, and nobody is warned.
-  void close(const std::string& why) noexcept {
+  void close(const std::string& why) noexcept override {
     finish(why, "");
     receiving_.abort();
     const std::lock_guard<std::mutex> lock(mutex_);
-    left_ = true;
+    state_ = isFinished() ? State::kLeft : State::kLeaving;
     changed_.notify_all();
   }
 
-  /// Closes it, and lets go of the connections.
-  void leave() {
+  void leave() override {
     close("the process group has ended");
     for (auto& thread : threads_) {
       thread.join();
     }
     threads_.clear();
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return !finishes_; });
+    changed_.wait(lock, [this] { return isFinished(); });
     slots_ = {};
     lock.unlock();
     receiving_.end();
@@ -253,8 +243,29 @@ class Failover {
   }
 
  private:
-  /// kRunning: with the context. kSuspended: the ranks are warned. kRing: they go on over the ring.
-  enum class State : std::uint8_t { kRunning, kSuspended, kRing, kClosed };
+  /// kRunning: with the context. kSuspended: it has failed. kWarned: the next rank knows of it.
+  /// kRing: the ranks go on over the ring. From kClosing on all calls throw. kLeaving and kLeft:
+  /// the same as kClosing and kClosed, and nobody waits for the connections any more.
+  ///
+  ///     kRunning ──▶ kSuspended ──▶ kWarned ──▶ kRing ──▶ kRunning
+  ///         └────────────┴─────────────┴──────────┴──▶ kClosing ──▶ kClosed
+  ///                                                        │           │
+  ///                                                        ▼           ▼
+  ///                                                    kLeaving ──▶  kLeft
+  enum class State : std::uint8_t {
+    kRunning,
+    kSuspended,
+    kWarned,
+    kRing,
+    kClosing,
+    kLeaving,
+    kClosed,
+    kLeft
+  };
+
+  bool isSuspended() const { return state_ == State::kSuspended || state_ == State::kWarned; }
+  bool isClosed() const { return state_ >= State::kClosing; }
+  bool isFinished() const { return state_ >= State::kClosed; }
 
   struct Slot {
     Memory memory;
@@ -288,12 +299,12 @@ class Failover {
   /// Returns the state before.
   State finish(const std::string& why, const std::string& news) noexcept {
     std::unique_lock<std::mutex> lock(mutex_);
-    const auto before = std::exchange(state_, State::kClosed);
-    if (before == State::kClosed) {
+    const auto before = state_;
+    if (isClosed()) {
       return before;
     }
+    state_ = State::kClosing;
     why_ = why;
-    finishes_ = true;
     lock.unlock();
     changed_.notify_all();
     counters_.end();
@@ -307,7 +318,7 @@ class Failover {
                          " s"));
     }
     lock.lock();
-    finishes_ = false;
+    state_ = state_ == State::kLeaving ? State::kLeft : State::kClosed;
     changed_.notify_all();
     return before;
   }
@@ -315,7 +326,7 @@ class Failover {
   /// Closes it where the ranks cannot go on, and warns the next one.
   State fail(const std::string& why) noexcept {
     std::unique_lock<std::mutex> lock(mutex_);
-    const auto first = state_ == State::kSuspended ? reason() + "; " : "";
+    const auto first = isSuspended() ? reason() + "; " : "";
     lock.unlock();
     return finish(text(first, "the ranks cannot go on over Gloo: ", why), why);
   }
@@ -350,7 +361,7 @@ class Failover {
     }
     sending_.begin([this] { return ring_.send(kWarnings, &cause_, sizeof cause_); });
     lock.lock();
-    warned_ = true;
+    state_ = state_ == State::kSuspended ? State::kWarned : state_;
     changed_.notify_all();
   }
 
@@ -375,13 +386,12 @@ class Failover {
   /// Called with the mutex held. Waits until a failure has been recovered from. The rank before
   /// this one has `limit_` to warn it; else it is gone.
   void awaitRing(std::unique_lock<std::mutex>& lock) {
-    const bool inTime =
-        changed_.wait_for(lock, limit_, [this] { return state_ != State::kSuspended || news_; });
+    const bool inTime = changed_.wait_for(lock, limit_, [this] { return !isSuspended() || news_; });
     if (!inTime && missed_.empty()) {
       missed_ = text("nothing came from it within ", limit_.count(), " ms");
       changed_.notify_all();
     }
-    changed_.wait(lock, [this] { return state_ != State::kSuspended; });
+    changed_.wait(lock, [this] { return !isSuspended(); });
   }
 
   void receive() {
@@ -420,12 +430,12 @@ class Failover {
     std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {
       changed_.wait(lock, [this] {
-        return (state_ == State::kClosed && !finishes_) ||
-               (state_ == State::kSuspended && warned_ && (news_ || !missed_.empty()));
+        return isFinished() || (state_ == State::kWarned && (news_ || !missed_.empty()));
       });
-      if (state_ == State::kClosed) {
+      if (isFinished()) {
         // Gloo's thread spins on the rest of a message that was aborted.
-        if (!changed_.wait_for(lock, kPassedOn, [this] { return left_; }) && ring_.close) {
+        if (!changed_.wait_for(lock, kPassedOn, [this] { return state_ == State::kLeft; }) &&
+            ring_.close) {
           lock.unlock();
           ring_.close();
         }
@@ -451,11 +461,10 @@ class Failover {
       auto received = share(*std::min_element(finished.begin(), finished.end()), *most,
                             static_cast<std::size_t>(most - finished.begin()));
       std::unique_lock<std::mutex> lock(mutex_);
-      if (state_ != State::kSuspended) {
+      if (state_ != State::kWarned) {
         return;
       }
       state_ = State::kRing;
-      warned_ = false;
       news_ = nullptr;
       next_ = *most;
       received_ = std::move(received);
@@ -588,11 +597,8 @@ class Failover {
   std::mutex mutex_;
   std::condition_variable changed_;
   State state_ = State::kRunning;
-  bool warned_ = false;                  // the next rank is
   std::unique_ptr<const Warning> news_;  // of the rank before, from which this has yet to recover
   std::string missed_;                   // why no more come
-  bool finishes_ = false;
-  bool left_ = false;
   std::string why_;
   std::array<Slot, kWindow + kResults> slots_;
   std::uint64_t admitted_ = 0;

@@ -11,10 +11,11 @@
 #pragma once
 
 #include "recover/SwitchMLRing.hpp"
+#include "sum/SwitchMLRecovery.hpp"
 
 namespace switchml_torch {
 
-class Heartbeat {
+class Heartbeat final : public Liveness {
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -22,8 +23,6 @@ class Heartbeat {
     std::chrono::milliseconds beat;
     std::chrono::milliseconds silence;  // after which a rank is gone
   };
-
-  static constexpr int kNobody = -1;
 
   /// Sends nothing before begin().
   Heartbeat(Ring ring, int rank, int size, Times times)
@@ -41,35 +40,31 @@ class Heartbeat {
     }
   }
 
-  ~Heartbeat() { leave(); }
+  ~Heartbeat() override { leave(); }
 
-  /// Starts the beats, when all ranks have a Heartbeat.
-  void begin() noexcept {
+  void begin() noexcept override {
     const std::lock_guard<std::mutex> lock(mutex_);
     receivedAt_ = now();
-    begun_ = true;
+    state_ = state_ == State::kMade ? State::kBeating : state_;
     changed_.notify_all();
   }
 
-  /// A rank that is gone, as far as this one knows, or kNobody. Lock-free.
-  int gone() noexcept {
+  int gone() noexcept override {
     const auto closed = closed_.load(std::memory_order_acquire);
     return closed == kNobody ? silent() : closed;
   }
 
-  /// Ends the beats, without waiting.
-  void close() noexcept {
+  void close() noexcept override {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      ended_ = true;
+      state_ = State::kEnded;
     }
     changed_.notify_all();
     receiving_.abort();
     sending_.abort();
   }
 
-  /// Ends the beats, and lets go of the connections.
-  void leave() {
+  void leave() override {
     close();
     for (auto& thread : threads_) {
       thread.join();
@@ -81,6 +76,8 @@ class Heartbeat {
   }
 
  private:
+  enum class State : std::uint8_t { kMade, kBeating, kEnded };
+
   struct Beat {
     std::int32_t gone = kNobody;
     std::int32_t closed = 0;  // its connection is
@@ -131,14 +128,15 @@ class Heartbeat {
         return;
       }
       std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait_until(lock, due,
-                          [&] { return ended_ || closed_ != closed || reported_ != reported; });
+      changed_.wait_until(lock, due, [&] {
+        return state_ == State::kEnded || closed_ != closed || reported_ != reported;
+      });
     }
   }
 
   void awaitBegin() {
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return begun_ || ended_; });
+    changed_.wait(lock, [this] { return state_ != State::kMade; });
   }
 
   /// Waits for a message to or from another rank. False where that is gone, or the beats have
@@ -174,8 +172,7 @@ class Heartbeat {
   Ring ring_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool begun_ = false;
-  bool ended_ = false;
+  State state_ = State::kMade;
   std::atomic<int> closed_{kNobody};    // first rank whose connection is known to be closed
   std::atomic<int> reported_{kNobody};  // silent rank that the one before has reported
   std::atomic<Clock::duration> receivedAt_{Clock::duration::zero()};

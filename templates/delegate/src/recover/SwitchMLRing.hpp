@@ -13,7 +13,8 @@
 #include <mutex>
 #include <thread>
 
-#include "join/SwitchMLAgreement.hpp"
+#include "SwitchMLInterface.hpp"
+#include "base/SwitchMLText.hpp"
 
 namespace switchml_torch {
 

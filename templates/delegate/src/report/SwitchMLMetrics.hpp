@@ -23,38 +23,6 @@ namespace metrics {
 using Clock = std::chrono::steady_clock;
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
-/// Directory of the file, and how often it is written: what the environment says.
-struct Target {
-  std::string directory;  // empty: nothing is written
-  std::uint64_t seconds = 10;
-
-  /// Returns what is wrong.
-  std::string read() {
-    constexpr const char* kDirectory = "SWITCHML_METRICS";
-    if (auto wrong = readNumber("SWITCHML_METRICS_SECONDS", "seconds", seconds); !wrong.empty()) {
-      return wrong;
-    }
-    seconds = std::min<std::uint64_t>(seconds, 86400);
-    const char* const given = std::getenv(kDirectory);
-    if (given == nullptr || *given == '\0') {
-      return "";
-    }
-    const std::unique_ptr<char, decltype(&std::free)> real(realpath(given, nullptr), std::free);
-    struct stat found {};
-    std::string why;
-    if (!real || stat(real.get(), &found) != 0) {
-      why = text(": ", std::strerror(errno));
-    } else if (!S_ISDIR(found.st_mode)) {
-      why = ", not a directory";
-    } else if (faccessat(AT_FDCWD, real.get(), W_OK | X_OK, AT_EACCESS) != 0) {
-      why = text(", where no file can be made: ", std::strerror(errno));
-    } else {
-      directory = real.get();
-    }
-    return why.empty() ? "" : text(kDirectory, " is '", given, "'", why);
-  }
-};
-
 /// Counts of durations up to each of some bounds. An addition is two atomic ones.
 class Times {
  public:

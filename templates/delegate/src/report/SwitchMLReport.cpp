@@ -2,7 +2,7 @@
 
 #include <system_error>
 
-#include "SwitchMLDelegate.hpp"
+#include "join/SwitchMLConfig.hpp"
 
 namespace switchml_torch {
 namespace {
@@ -17,28 +17,28 @@ std::string termsJson(const std::string& agreed) {
   return out;
 }
 
-/// The counters of this process, for a file that monitoring reads.
-std::string metricsPage(const Delegate& delegate, bool last) {
+}  // namespace
+
+std::string Report::metricsPage(bool last) const {
   const auto count = [](const auto& counter) { return counter.load(std::memory_order_relaxed); };
-  metrics::Page page(board.labels.get());
+  metrics::Page page(statistics_.labels.get());
   page.counter("switchml_allreduces_total", "Allreduces that SwitchML has summed.",
-               count(board.calls));
+               count(statistics_.calls));
   page.counter("switchml_bytes_total", "Bytes of these allreduces on this rank.",
-               count(board.bytes));
+               count(statistics_.bytes));
   page.begin("switchml_gloo_allreduces_total", "Allreduces that were left to Gloo.", "counter");
   for (std::size_t i = 0; i < kFallbacks; ++i) {
     page.sample("switchml_gloo_allreduces_total", {{"reason", kFallbackNames[i]}},
-                count(board.fallbacks[i]));
+                count(statistics_.fallbacks[i]));
   }
   page.counter("switchml_other_group_bytes_total",
-               "Bytes that another group of as many ranks has left to Gloo.",
-               delegate.groups.left());
+               "Bytes that another group of as many ranks has left to Gloo.", groups_.left());
   page.histogram("switchml_allreduce_seconds", "Times of allreduces that SwitchML has summed.",
-                 board.times);
+                 statistics_.times);
   page.counter("switchml_waited_seconds_total",
                "Time that allreduces waited for the switch and other ranks.",
-               1e-9 * static_cast<double>(count(board.waited)));
-  if (const auto counted = delegate.library.packets(); counted.known) {
+               1e-9 * static_cast<double>(count(runtime_.waited)));
+  if (const auto counted = runtime_.library.packets(); counted.known) {
     page.counter("switchml_packets_sent_total", "Packets that were sent.", counted.sent);
     page.counter("switchml_packets_answered_total", "Answers of the switch.", counted.answers);
     page.counter("switchml_packets_wrong_total", "Packets that came and were no answer.",
@@ -46,7 +46,7 @@ std::string metricsPage(const Delegate& delegate, bool last) {
     page.counter("switchml_timeouts_total", "Timeouts; after each, packets were sent again.",
                  counted.timeouts);
   }
-  const auto& failover = board.failover;
+  const auto& failover = statistics_.failover;
   page.counter("switchml_failovers_total", "Failures after which the ranks went on over Gloo.",
                count(failover.failovers));
   page.counter("switchml_returns_total", "Failures after which they have returned to SwitchML.",
@@ -58,10 +58,10 @@ std::string metricsPage(const Delegate& delegate, bool last) {
   page.begin("switchml_written_timestamp_seconds", "Unix time of this write, in seconds.", "gauge");
   page.sample("switchml_written_timestamp_seconds", {}, std::time(nullptr));
   page.begin("switchml_state", "1 for what this rank does now: see the label.", "gauge");
-  const auto kind = delegate.state.get().kind;
+  const auto kind = runtime_.state.get().kind;
   const std::string now = kind == DelegationState::Kind::kBroken      ? "failed"
                           : last                                      ? "ended"
-                          : board.delegation.load() == nullptr        ? "gloo"
+                          : runtime_.group() == nullptr               ? "gloo"
                           : kind == DelegationState::Kind::kSuspended ? "failover"
                                                                       : "delegating";
   for (const char* const one : {"delegating", "gloo", "failover", "failed", "ended"}) {
@@ -70,23 +70,20 @@ std::string metricsPage(const Delegate& delegate, bool last) {
   return page.str();
 }
 
-}  // namespace
-
 void Report::start(int rank) {
-  metrics::Target target;
-  auto& delegate = Delegate::get();
+  MetricsTarget target;
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (writer_ || delegate.library.lost() || !target.read().empty() || target.directory.empty()) {
+  if (writer_ || runtime_.library.lost() || !target.read().empty() || target.directory.empty()) {
     return;
   }
   try {
     writer_ = std::make_unique<metrics::Writer>(
         metrics::filePath(target.directory, rank), std::chrono::seconds(target.seconds),
-        [&delegate](bool last) { return metricsPage(delegate, last); },
+        [this](bool last) { return metricsPage(last); },
         [](const std::string& why) {
           say(text("warning: the metrics are not written, and will be tried again: ", why));
         });
-    on_exit([](int /*status*/, void* /*argument*/) { Delegate::get().report.end(); }, nullptr);
+    on_exit(atExit_, nullptr);
   } catch (const std::system_error& error) {
     say(text("warning: the metrics are not written: ", error.what()));
   }
@@ -105,23 +102,21 @@ void Report::end() {
   lock.unlock();
 }
 
-std::string Report::json() {
-  const auto& delegate = Delegate::get();
-  const bool lost = delegate.library.lost();
-  const auto& state = delegate.state.get();
-  const auto& group = board.group.get();
-  const auto& build = Build::get();
-  const auto& failover = board.failover;
+std::string Report::json() const {
+  const bool lost = runtime_.library.lost();
+  const auto& state = runtime_.state.get();
+  const auto& group = statistics_.group.get();
+  const auto& failover = statistics_.failover;
   std::string fallbacks;
   for (std::size_t i = 0; i < kFallbacks; ++i) {
-    fallbacks +=
-        text(i == 0 ? "" : ", ", inQuotes(kFallbackNames[i]), ": ", board.fallbacks[i].load());
+    fallbacks += text(i == 0 ? "" : ", ", inQuotes(kFallbackNames[i]), ": ",
+                      statistics_.fallbacks[i].load());
   }
   return text(
-      "{\"problem\": \"\", \"flags\": ", inQuotes(build.flags),
-      ", \"simulator\": ", build.simulator ? "true" : "false", ", \"protocol\": ", kProtocol,
-      ", \"client\": ", inQuotes(build.client),
-      ", \"delegating\": ", !lost && board.delegation.load() != nullptr ? "true" : "false",
+      "{\"problem\": \"\", \"flags\": ", inQuotes(SWITCHML_TORCH_FLAGS),
+      ", \"simulator\": ", kSimulator ? "true" : "false", ", \"protocol\": ", kProtocol,
+      ", \"client\": ", inQuotes(clientMark()),
+      ", \"delegating\": ", !lost && runtime_.group() != nullptr ? "true" : "false",
       ", \"failure\": ",
       inQuotes(state.kind == DelegationState::Kind::kBroken ? state.why
                : lost                                       ? kForked
@@ -131,9 +126,10 @@ std::string Report::json() {
       ", \"step\": ", inQuotes(nameOf(group.step)), ", \"objection\": ", inQuotes(group.objection),
       ", \"late\": ", group.late ? "true" : "false", ", \"capabilities\": {",
       termsJson(group.capabilities), "}, \"terms\": {", termsJson(group.terms),
-      "}, \"filled_in\": ", inQuotes(board.filled.get()), ", \"calls\": ", board.calls.load(),
-      ", \"bytes\": ", board.bytes.load(), ", \"hint\": ", inQuotes(delegate.groups.hint()),
-      ", \"packets\": ", delegate.library.packets().json(), ", \"fallbacks\": {", fallbacks,
+      "}, \"filled_in\": ", inQuotes(statistics_.filled.get()),
+      ", \"calls\": ", statistics_.calls.load(), ", \"bytes\": ", statistics_.bytes.load(),
+      ", \"hint\": ", inQuotes(groups_.hint()),
+      ", \"packets\": ", runtime_.library.packets().json(), ", \"fallbacks\": {", fallbacks,
       "}, \"failover\": {\"failovers\": ", failover.failovers.load(),
       ", \"returns\": ", failover.returns.load(), ", \"reason\": ", inQuotes(state.failure),
       ", \"redone\": ", failover.redone.load(), ", \"calls\": ", failover.calls.load(),

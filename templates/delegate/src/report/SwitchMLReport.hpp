@@ -3,12 +3,38 @@
 /// They are made of snapshots, so they may be asked for at any moment.
 #pragma once
 
+#include "join/SwitchMLGroups.hpp"
+#include "join/SwitchMLOutcome.hpp"
+#include "recover/SwitchMLFailover.hpp"
 #include "report/SwitchMLMetrics.hpp"
+#include "sum/SwitchMLRuntime.hpp"
 
 namespace switchml_torch {
 
+enum Fallback : std::size_t { kGroup, kOp, kDtype, kTensors, kNumel, kFallbacks };
+constexpr std::array<const char*, kFallbacks> kFallbackNames{"group", "op", "dtype", "tensors",
+                                                             "numel"};
+
+/// What a process has counted and agreed on. A forked child goes on with it, so nothing of it has a
+/// lock.
+struct Statistics {
+  Newest<Outcome> group;
+  Newest<std::string> filled;
+  Newest<metrics::Labels> labels;
+  std::array<std::atomic<std::uint64_t>, kFallbacks> fallbacks{};
+  std::atomic<std::uint64_t> calls{0};
+  std::atomic<std::uint64_t> bytes{0};
+  metrics::Times times;  // of allreduces that SwitchML has summed
+  Failover::Counters failover;
+};
+
 class Report {
  public:
+  /// `atExit` is called when the process exits, once there are metrics.
+  Report(const Runtime& runtime, const Groups& groups, const Statistics& statistics,
+         ExitHook atExit)
+      : runtime_(runtime), groups_(groups), statistics_(statistics), atExit_(atExit) {}
+
   /// Called when a group has been made. A wrong value of the environment has been reported, unless
   /// the rank could not delegate anyway.
   void start(int rank);
@@ -20,9 +46,16 @@ class Report {
   void end();
 
   /// A JSON object.
-  static std::string json();
+  std::string json() const;
 
  private:
+  /// The counters of this process, for a file that monitoring reads.
+  std::string metricsPage(bool last) const;
+
+  const Runtime& runtime_;
+  const Groups& groups_;
+  const Statistics& statistics_;
+  const ExitHook atExit_;
   std::mutex mutex_;
   std::unique_ptr<metrics::Writer> writer_;
 };

@@ -45,8 +45,6 @@ Packets packetsOf(const Stats& /*stats*/, long /*otherwise*/) {
 
 }  // namespace
 
-Build Build::get() { return {SWITCHML_TORCH_FLAGS, clientMark(), kSimulator}; }
-
 struct Library::Job {
   std::shared_ptr<Jobs> jobs;
   std::array<std::shared_ptr<void>, 2> memory;

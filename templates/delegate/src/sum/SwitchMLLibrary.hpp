@@ -8,22 +8,14 @@
 #include <atomic>
 #include <mutex>
 
-#include "join/SwitchMLAgreement.hpp"
+#include "SwitchMLInterface.hpp"
+#include "base/SwitchMLText.hpp"
 
 namespace switchml {
 class Config;
 }
 
 namespace switchml_torch {
-
-/// How the client library, and this use of it, were made.
-struct Build {
-  const char* flags;
-  std::string client;  // mark of the library; empty where it has none
-  bool simulator;
-
-  static Build get();
-};
 
 /// Packets that the library has counted, where it can tell.
 struct Packets {

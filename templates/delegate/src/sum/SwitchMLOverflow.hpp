@@ -6,8 +6,8 @@
 #pragma once
 
 #include "SwitchMLInterface.hpp"
+#include "base/SwitchMLQuantize.hpp"
 #include "base/SwitchMLThreads.hpp"
-#include "sum/SwitchMLQuantize.hpp"
 
 namespace switchml_torch {
 

@@ -1,7 +1,7 @@
 #include "sum/SwitchMLReduction.hpp"
 
+#include "base/SwitchMLQuantize.hpp"
 #include "sum/SwitchMLOverflow.hpp"
-#include "sum/SwitchMLQuantize.hpp"
 
 namespace switchml_torch {
 namespace {
@@ -19,33 +19,35 @@ void debug([[maybe_unused]] const char* what, [[maybe_unused]] const Name& name)
 #endif
 }
 
-/// Waits for a job of the library. Returns why it has no sum. `heartbeat` may be null.
-std::string await(const Library::JobPtr& job, const Name& name, Clock::time_point deadline,
-                  std::chrono::milliseconds limit, Heartbeat* heartbeat) {
+/// Waits for a job of the library. Returns why it has no sum. `liveness` may be null.
+std::string await(Library& library, const Library::JobPtr& job, const Name& name,
+                  Clock::time_point deadline, std::chrono::milliseconds limit, Liveness* liveness) {
   const auto answered = Clock::now() + kLastAnswers;
-  int gone = Heartbeat::kNobody;
+  int gone = Liveness::kNobody;
   const auto look = [&] {
     const auto before = gone;
-    gone = heartbeat == nullptr ? Heartbeat::kNobody : heartbeat->gone();
-    return gone != Heartbeat::kNobody && gone == before && Clock::now() >= answered;
+    gone = liveness == nullptr ? Liveness::kNobody : liveness->gone();
+    return gone != Liveness::kNobody && gone == before && Clock::now() >= answered;
   };
-  const auto end = Delegate::get().library.wait(job, deadline, look);
+  const auto end = library.wait(job, deadline, look);
   if (end != Library::End::kNone) {
     return end == Library::End::kFinished ? "" : "SwitchML failed " + name();
   }
   look();
-  const auto who = gone == Heartbeat::kNobody ? "" : text(": rank ", gone, " is gone");
+  const auto who = gone == Liveness::kNobody ? "" : text(": rank ", gone, " is gone");
   return Clock::now() >= deadline || who.empty()
              ? text(name(), " did not finish within ", limit.count(), " ms", who)
              : text(name(), " cannot finish", who);
 }
 
-/// The jobs of one call. Where the group fails over, the library writes to memory of the failover.
+/// The jobs of one call. Where the group recovers, the library writes to memory of the recovery.
 class PendingJobs {
  public:
-  PendingJobs(const Delegation& group, std::uint64_t sequence, std::uint64_t jobs, Limits limits)
-      : group_(group),
-        failover_(group.failover.get()),
+  PendingJobs(Runtime& runtime, const Delegation& group, std::uint64_t sequence, std::uint64_t jobs,
+              Limits limits)
+      : runtime_(runtime),
+        group_(group),
+        recovery_(group.recovery.get()),
         call_(sequence),
         next_(sequence),
         end_(sequence + jobs),
@@ -53,15 +55,15 @@ class PendingJobs {
 
   ~PendingJobs() {
     if (next_ != end_) {
-      delegate_.abandon(next_);
+      runtime_.abandon(next_);
     }
     if (pending_.empty()) {
       return;
     }
     const auto& newest = pending_.rbegin()->second.job;
-    auto& library = delegate_.library;
+    auto& library = runtime_.library;
     const auto epoch = newest ? Library::epochOf(newest) : library.epoch();
-    delegate_.fail(text(what(*pending_.begin()), " was dropped before it was finished"), epoch);
+    runtime_.fail(text(what(*pending_.begin()), " was dropped before it was finished"), epoch);
     static_cast<void>(library.stoppedWithin(kStopAfterFailure, epoch));
     library.release();
   }
@@ -78,27 +80,27 @@ class PendingJobs {
     JobsBySequence made;
     auto& job = *made.emplace(next_, PendingJob{std::move(sum)}).first;
     const auto& given = job.second.sum;
-    delegate_.order.await(next_, delegate_.state);
+    runtime_.order.await(next_, runtime_.state);
     const std::shared_ptr<void> in(given.owner, given.data);
     auto out = in;
-    if (failover_ != nullptr) {
-      out = failover_->admit(numberOf(job), next_ == call_, given.numel * kWord);
+    if (recovery_ != nullptr) {
+      out = recovery_->admit(numberOf(job), next_ == call_, given.numel * kWord);
     }
-    delegate_.throwIfBroken();
+    runtime_.throwIfBroken();
     pending_.merge(made);  // before the library has it, whatever is thrown then
     std::string why;
     if (out != nullptr) {
-      why = delegate_.library.submit(in, out, given.numel, given.element, job.second.job);
+      why = runtime_.library.submit(in, out, given.numel, given.element, job.second.job);
       why = why.empty() ? why : text(what(job), " could not be submitted: ", why);
-      if (!why.empty() && failover_ == nullptr) {
-        delegate_.raise(why, delegate_.library.epoch());
+      if (!why.empty() && recovery_ == nullptr) {
+        runtime_.raise(why, runtime_.library.epoch());
       }
     }
     ++next_;
     if (!why.empty()) {
-      failover_->suspend(why);  // before the next job takes the place of this one
+      recovery_->suspend(why);  // before the next job takes the place of this one
     }
-    delegate_.order.pass();
+    runtime_.order.pass();
     debug("submitted ", [&] { return what(job); });
   }
 
@@ -136,7 +138,7 @@ class PendingJobs {
     return job.first - group_.firstSequence;
   }
 
-  /// True where the caller has the sum of the library. False where the group fails over.
+  /// True where the caller has the sum of the library. False where the group recovers.
   bool take(const JobsBySequence::value_type& submitted) {
     const auto& job = submitted.second.job;
     if (job == nullptr) {
@@ -145,45 +147,47 @@ class PendingJobs {
     const auto begun = Clock::now();
     deadline_ = std::min(deadline_, Library::turn(job) + limits_.each);
     const auto name = [&] { return what(submitted); };
-    const auto why = await(job, name, deadline_, limits_.each, group_.heartbeat.get());
-    board.waited.fetch_add(metrics::Times::nanoseconds(Clock::now() - begun),
-                           std::memory_order_relaxed);
-    if (failover_ != nullptr) {
+    const auto why =
+        await(runtime_.library, job, name, deadline_, limits_.each, group_.liveness.get());
+    runtime_.waited.fetch_add(
+        static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now() - begun).count()),
+        std::memory_order_relaxed);
+    if (recovery_ != nullptr) {
       if (!why.empty()) {
-        failover_->suspend(why);
+        recovery_->suspend(why);
         return false;
       }
-      return failover_->take(numberOf(submitted), submitted.second.sum.data);
+      return recovery_->take(numberOf(submitted), submitted.second.sum.data);
     }
     if (!why.empty()) {
-      delegate_.raise(why, Library::epochOf(job));
+      runtime_.raise(why, Library::epochOf(job));
     }
     return true;
   }
 
   void redo(const JobsBySequence::value_type& job) {
     const auto& sum = job.second.sum;
-    auto& library = delegate_.library;
+    auto& library = runtime_.library;
     const auto& given = job.second.job;
     if (given) {  // the library may read the values until it has stopped
       static_cast<void>(library.stoppedWithin(kStopAfterFailure, Library::epochOf(given)));
     }
     library.release();
     try {
-      failover_->redo(numberOf(job), sum.element, sum.data, sum.numel, limits_.patience, [&sum] {
+      recovery_->redo(numberOf(job), sum.element, sum.data, sum.numel, limits_.patience, [&sum] {
         if (sum.overflowed) {
           OverflowMarks{static_cast<float*>(sum.data)}.toNaN(sum.numel);
         }
       });
     } catch (const std::exception& error) {
-      delegate_.raise(error.what(), delegate_.library.epoch());
+      runtime_.raise(error.what(), runtime_.library.epoch());
     }
     redone_ = true;
   }
 
-  Delegate& delegate_ = Delegate::get();
+  Runtime& runtime_;
   const Delegation& group_;
-  Failover* const failover_;
+  Recovery* const recovery_;
   const std::uint64_t call_;
   std::uint64_t next_;
   const std::uint64_t end_;
@@ -325,22 +329,21 @@ class Reduction {
 
 }  // namespace
 
-void sumAlone(const Sum& sum, std::chrono::milliseconds limit) {
-  auto& library = Delegate::get().library;
+void sumAlone(Library& library, const Sum& sum, std::chrono::milliseconds limit) {
   Library::JobPtr job;
   const std::shared_ptr<void> values(sum.owner, sum.data);
   auto why = library.submit(values, values, sum.numel, sum.element, job);
   const auto name = [&] { return sum.name(); };
-  why = why.empty() ? await(job, name, Library::turn(job) + limit, limit, nullptr)
+  why = why.empty() ? await(library, job, name, Library::turn(job) + limit, limit, nullptr)
                     : text(name(), " could not be submitted: ", why);
   if (!why.empty()) {
     throw std::runtime_error(why);
   }
 }
 
-std::uint64_t sumOverRanks(const Delegation& group, std::uint64_t sequence, const Request& request,
-                           Limits limits, const Steps& steps) {
-  PendingJobs jobs(group, sequence, group.jobsOf(request), limits);
+std::uint64_t sumOverRanks(Runtime& runtime, const Delegation& group, std::uint64_t sequence,
+                           const Request& request, Limits limits, const Steps& steps) {
+  PendingJobs jobs(runtime, group, sequence, group.jobsOf(request), limits);
   const auto bytes = Reduction(group, request, steps, jobs).run();
   return jobs.redone() ? 0 : bytes;
 }

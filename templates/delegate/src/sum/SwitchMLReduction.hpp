@@ -5,7 +5,7 @@
 /// stopped.
 #pragma once
 
-#include "SwitchMLDelegate.hpp"
+#include "sum/SwitchMLRuntime.hpp"
 
 namespace switchml_torch {
 
@@ -28,7 +28,7 @@ struct Sum {
 
 /// A sum without a number, while nobody else has the library. Throws std::runtime_error where there
 /// is none.
-void sumAlone(const Sum& sum, std::chrono::milliseconds limit);
+void sumAlone(Library& library, const Sum& sum, std::chrono::milliseconds limit);
 
 /// Limits of a call: `each` for its jobs in the library, of which all are to be finished when it
 /// has passed since the first was submitted and the jobs of other calls before it have ended. Those
@@ -39,9 +39,9 @@ struct Limits {
   std::chrono::milliseconds patience;
 };
 
-/// An allreduce that `group` delegates; its jobs have the numbers from `sequence` on. Returns the
-/// bytes that SwitchML has summed; 0 where a job of it went over Gloo.
-std::uint64_t sumOverRanks(const Delegation& group, std::uint64_t sequence, const Request& request,
-                           Limits limits, const Steps& steps);
+/// An allreduce of `group`, which delegates; its jobs have the numbers from `sequence` on. Returns
+/// the bytes that SwitchML has summed; 0 where a job of it went over Gloo.
+std::uint64_t sumOverRanks(Runtime& runtime, const Delegation& group, std::uint64_t sequence,
+                           const Request& request, Limits limits, const Steps& steps);
 
 }  // namespace switchml_torch

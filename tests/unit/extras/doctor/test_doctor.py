@@ -600,7 +600,7 @@ def test_a_limit_that_nobody_means(value: str, capsys: pytest.CaptureFixture[str
 def test_steps_are_those_of_the_delegate() -> None:
     """The pages and the report's help name them as the delegate's one table, in its order."""
     table = re.search(
-        r"kStepNames\{([^}]*)\}", render.text("delegate/src/join/SwitchMLJoining.hpp")
+        r"kStepNames\{([^}]*)\}", render.text("delegate/src/join/SwitchMLOutcome.hpp")
     )
     assert table is not None
     names = re.findall('"([^"]*)"', table[1])

@@ -1,4 +1,4 @@
-/// Steps by which the ranks of a new group agree, and their outcome.
+/// Steps by which the ranks of a new group agree, and the outcome of these steps.
 ///
 /// All ranks take the same steps in the same order, and begin none before all know how the one
 /// before has ended. So all of them delegate, or none.
@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "join/SwitchMLAgreement.hpp"
+#include "join/SwitchMLSettings.hpp"
 
 namespace switchml_torch {
 
@@ -31,15 +31,28 @@ struct Outcome {
   bool late = false;          // it took all of its time, and others may be at fault
   std::string capabilities;   // the terms of this rank, where it was able
 
+  void stayWithGloo(const std::string& why) {
+    decision = "allreduce stays with Gloo: " + why;
+    reason = why;
+  }
+
+  /// `filled`: what this rank has filled into its configuration.
+  void delegate(const Settings& settings, const std::string& agreed, bool fake,
+                const std::string& filled) {
+    const auto bits = settings.quantization.bits;
+    terms = agreed;
+    decision = text(fake ? "WARNING: NOT REAL SUMS: " : "", "allreduce(", settings.ops.names(", "),
+                    ") of ", settings.dtypes.names(", "), " goes to SwitchML",
+                    bits == Quantization::kWhole ? "" : text(" in ", bits, " bits"), " (", terms,
+                    settings.failsOver ? text("; SWITCHML_TIMEOUT_MS=", settings.timeoutMs) : "",
+                    filled.empty() ? "" : "; filled in: ", filled, ")");
+  }
+
   std::string line() const {
     return size == 0
                ? ""
                : text("process group of ", size, size == 1 ? " rank: " : " ranks: ", decision);
   }
 };
-
-/// Throws as Interface::join() does; then the group has still to leave.
-void joinRanks(const std::vector<const void*>& contexts, int rank, int size,
-               std::chrono::milliseconds timeout, const Exchange& exchange);
 
 }  // namespace switchml_torch

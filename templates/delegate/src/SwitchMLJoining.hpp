@@ -1,0 +1,40 @@
+/// A new process group, whose ranks agree in rounds on whether it delegates.
+#pragma once
+
+#include "join/SwitchMLGroups.hpp"
+#include "report/SwitchMLReport.hpp"
+#include "sum/SwitchMLBringUp.hpp"
+
+namespace switchml_torch {
+
+/// What the groups of a process share while they are made: one of them has the claim on SwitchML.
+struct Claims {
+  std::mutex mutex;                 // of a group that looks whether it may have the claim
+  std::atomic<bool> taken{false};   // by a group that delegates, or may
+  std::atomic<bool> joined{false};  // a group was made
+  std::atomic<bool> warned{false};
+
+  // Of the group that has the claim.
+  std::unique_ptr<Descriptor> mark;  // by which child processes know that this one delegates
+  struct {
+    std::string controller;
+    std::string why;
+    Library::Clock::time_point time{};
+  } unanswered;  // the newest question that took all of its time
+};
+
+/// What a new group has of its process.
+struct JoiningParts {
+  Runtime& runtime;
+  Groups& groups;
+  Claims& claims;
+  Statistics& statistics;
+  Report& report;
+  ExitHook atExit;
+};
+
+/// Throws as Interface::join() does; then the group has still to leave.
+void joinRanks(const JoiningParts& parts, const std::vector<const void*>& contexts, int rank,
+               int size, std::chrono::milliseconds timeout, const Exchange& exchange);
+
+}  // namespace switchml_torch

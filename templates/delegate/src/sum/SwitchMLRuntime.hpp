@@ -1,0 +1,158 @@
+/// The client library of this process, and the group that gives it jobs: how a failure and the end
+/// of the group move both.
+///
+/// A failure is printed first, then the state shows it; then the other ranks are warned, and after
+/// that the context is stopped, which wakes those that wait for it. No lock is held when Gloo is
+/// called.
+#pragma once
+
+#include "base/SwitchMLState.hpp"
+#include "join/SwitchMLSettings.hpp"
+#include "sum/SwitchMLLibrary.hpp"
+#include "sum/SwitchMLOrder.hpp"
+#include "sum/SwitchMLRecovery.hpp"
+
+namespace switchml_torch {
+
+constexpr std::chrono::milliseconds kStopAfterFailure = std::chrono::seconds(1);
+constexpr const char* kForked = "SwitchML was started before this process was forked";
+
+using ExitHook = void (*)(int status, void* argument);  // of on_exit(3)
+
+/// Settings of a delegating group. A value never changes.
+struct Delegation {
+  std::vector<const void*> contexts;
+  Settings settings;
+  std::chrono::milliseconds timeout;  // timeout of the group when it was made
+  std::chrono::milliseconds longest;  // largest limit of a job
+  std::uint16_t workers;
+  bool marksOverflow;
+  std::size_t rank;
+  std::uint64_t firstSequence = 0;
+  std::shared_ptr<Recovery> recovery;  // null where the group has none
+  std::shared_ptr<Liveness> liveness;  // null where the library itself learns that a rank is gone
+
+  bool owns(const void* context) const noexcept {
+    return std::find(contexts.begin(), contexts.end(), context) != contexts.end();
+  }
+
+  /// Number of elements of a delegated allreduce that are sent in fewer bits.
+  std::uint64_t quantizedNumel(const Request& request) const {
+    return request.element == Element::kInt32 ? 0 : settings.quantization.numel(request.numel);
+  }
+
+  /// Number of jobs of it: the scales and the values in fewer bits, if there are any, and the parts
+  /// of the rest.
+  std::uint64_t jobsOf(const Request& request) const {
+    const auto quantized = quantizedNumel(request);
+    const auto rest = request.numel - quantized;
+    const auto part = settings.chunkNumel;
+    return (quantized == 0 ? 0 : 2) + rest / part + (rest % part == 0 ? 0 : 1);
+  }
+};
+
+class Runtime {
+ public:
+  /// `before`: that of the process which this one was forked from, if there is one. Its locks may
+  /// be held for ever.
+  explicit Runtime(const Runtime* before)
+      : library(before == nullptr ? nullptr : &before->library),
+        state(before == nullptr ? nullptr : &before->state),
+        waited(before == nullptr ? 0 : before->waited.load()),
+        group_(before == nullptr ? nullptr : before->group()) {}
+
+  /// The group that delegates, or null. It is never destroyed.
+  const Delegation* group() const noexcept { return group_.load(std::memory_order_acquire); }
+
+  /// The group that delegates, if it owns this context; else null.
+  const Delegation* groupOf(const void* context) const noexcept {
+    const auto* const found = group();
+    return found != nullptr && found->owns(context) ? found : nullptr;
+  }
+
+  void begin(Delegation group) {
+    groups_.set(std::move(group));
+    group_.store(&groups_.get(), std::memory_order_release);
+  }
+
+  /// Ends the delegation of `group`. False where it had ended.
+  bool end(const Delegation* group) noexcept {
+    return group_.compare_exchange_strong(group, nullptr);
+  }
+
+  /// All calls fail from here on, unless what has failed was of an earlier start of the context.
+  void fail(const std::string& why, std::uint64_t epoch) {
+    if (epoch != library.epoch()) {
+      return;
+    }
+    const auto print = [&] {
+      const auto counted = library.packets().words();
+      say(text("error: ", why, counted.empty() ? "" : " (" + counted + ")",
+               "; this rank uses SwitchML no more"));
+    };
+    disable(why, epoch, print, &Recovery::giveUp);
+  }
+  void fail(const std::string& why) { fail(why, library.epoch()); }
+
+  /// The job of this number will never be submitted.
+  void abandon(std::uint64_t sequence) noexcept {
+    const auto* const found = group();
+    if (found != nullptr && sequence >= found->firstSequence) {
+      fail(text("allreduce number ", sequence, " was dropped before it was submitted"));
+    }
+  }
+
+  /// The context is stopped, and its group goes on over Gloo.
+  void suspend(const std::string& why) {
+    state.suspend(why);
+    library.stop(library.epoch());
+  }
+
+  /// All calls fail from here on; nothing is printed, and no other rank is warned.
+  void close(const std::string& why) {
+    disable(
+        why, library.epoch(), [] {}, &Recovery::close);
+    if (const auto* const found = group(); found != nullptr && found->liveness) {
+      found->liveness->close();
+    }
+  }
+
+  void throwIfBroken() const {
+    if (state.broken()) {
+      throw std::runtime_error("SwitchML allreduce failed: " + state.get().why);
+    }
+  }
+
+  /// Fails, and throws the reason: that of the first failure, where another was before.
+  [[noreturn]] void raise(const std::string& why, std::uint64_t epoch) {
+    fail(why, epoch);
+    throwIfBroken();
+    throw std::runtime_error("SwitchML allreduce failed: " + why);  // of an earlier group
+  }
+
+  Library library;
+  Order order;
+  DelegationState state;
+  std::atomic<std::uint64_t> waited;  // nanoseconds, for jobs of the group
+
+ private:
+  /// `end` comes before the stop, which wakes those that wait for the library: their reason would
+  /// be another.
+  void disable(const std::string& why, std::uint64_t epoch, const std::function<void()>& report,
+               void (Recovery::*end)(const std::string&)) {
+    const bool first = state.fail(why, report);
+    const auto* const found = group();
+    if (found != nullptr && found->recovery && !library.lost()) {
+      ((*found->recovery).*end)(why);
+    }
+    if (first) {
+      library.stop(epoch);
+      order.wake();
+    }
+  }
+
+  std::atomic<const Delegation*> group_;
+  Newest<Delegation> groups_;
+};
+
+}  // namespace switchml_torch

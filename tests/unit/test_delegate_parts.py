@@ -1,0 +1,63 @@
+"""The parts of the delegate library, by what their files include."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parents[2] / "templates" / "delegate" / "src"
+PARTS = ("base", "join", "sum", "recover", "report", "")
+"""From the lowest to the top, which makes the whole of them."""
+FILES = sorted(path.relative_to(SOURCES).as_posix() for path in SOURCES.rglob("*.?pp"))
+WHOLE = "SwitchMLInterface.cpp"
+UNIT = "switchml_torch.cpp"
+"""Compiles all other sources as one."""
+
+
+@cache
+def includes(name: str) -> tuple[str, ...]:
+    text = (SOURCES / name).read_text(encoding="utf-8")
+    found = re.findall(r'^#include "(.+)"$', text, re.MULTILINE)
+    return tuple(one for one in found if one in FILES)
+
+
+def part(name: str) -> str:
+    return name.rpartition("/")[0]
+
+
+def test_each_file_is_in_a_part() -> None:
+    assert {part(name) for name in FILES} == {*PARTS}
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name != UNIT])
+def test_a_part_includes_itself_and_lower_ones(name: str) -> None:
+    allowed = PARTS[: PARTS.index(part(name)) + 1]
+    assert [one for one in includes(name) if part(one) not in allowed] == []
+    assert not [one for one in includes(name) if one.endswith(".cpp")], "nobody sees the whole"
+
+
+def test_no_include_runs_round() -> None:
+    def walk(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, " -> ".join([*path, name])
+        for one in includes(name):
+            walk(one, (*path, name))
+
+    for name in FILES:
+        walk(name, ())
+
+
+def test_all_sources_are_compiled() -> None:
+    sources = [name for name in FILES if name.endswith(".cpp")]
+    assert sorted([*includes(UNIT), UNIT]) == sources
+
+
+def test_no_part_has_the_one_instance() -> None:
+    """It is the whole's, which gives each part what it uses."""
+    for name in FILES:
+        text = (SOURCES / name).read_text(encoding="utf-8")
+        shared = re.findall(r"^(?:extern|static) \w.*;$|\bprocess\(\)", text, re.MULTILINE)
+        weak = [one for one in shared if "start_limit __attribute__((weak))" in one]
+        assert name == WHOLE or shared == weak, name
