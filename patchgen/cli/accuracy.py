@@ -2,56 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import click
 
 from patchgen.cli.console import Command, option, print_json, progress
-from patchgen.cli.params import into, json_option
+from patchgen.cli.params import json_option
 from patchgen.errors import OptionsError
-
-if TYPE_CHECKING:
-    from patchgen.extras.accuracy.measure import Method
-    from patchgen.extras.accuracy.tensors import Tensors
 
 _MOST = 0xFFFF  # workers: what num_workers holds
 _WORKERS = 8
 _NUMEL = 1_000_000
-
-
-@dataclass(frozen=True)
-class _Request:
-    files: tuple[str, ...]
-    workers: int | None
-    numel: int | None
-    seed: int
-    packet_numel: int
-    threads: int
-    as_json: bool
-
-    def read(self) -> Tensors:
-        """Load the files, or make random values.
-
-        Raises:
-            OptionsError: two options contradict each other, or a file cannot be taken.
-        """
-        from patchgen.extras.accuracy import tensors  # imports numpy
-
-        if self.files:
-            for name in ("workers", "numel"):
-                if getattr(self, name) is not None:
-                    raise OptionsError(
-                        f"--{name} is for random values, and there is a file; drop one"
-                    )
-            return tensors.load(self.files)
-        return tensors.Random(self.seed, self.workers or _WORKERS, self.numel or _NUMEL)
-
-    def methods(self, workers: int) -> list[Method]:
-        from patchgen.extras.accuracy.fixed_point import FixedPoint  # imports numpy
-        from patchgen.extras.accuracy.methods import Float32
-
-        return [FixedPoint(workers, self.packet_numel, self.threads), Float32(workers)]
 
 
 @click.command(cls=Command)
@@ -96,8 +55,16 @@ class _Request:
     help="Number of threads: num_worker_threads of switchml.cfg. [default: 4]",
 )
 @json_option
-@into(_Request)
-def accuracy(request: _Request) -> None:
+def accuracy(
+    *,
+    files: tuple[str, ...],
+    workers: int | None,
+    numel: int | None,
+    seed: int,
+    packet_numel: int,
+    threads: int,
+    as_json: bool,
+) -> None:
     """Measure the errors of SwitchML's sums, and of float32 sums as Gloo adds them.
 
     FILE is a .npy of floats whose first axis counts the workers, or there is one FILE for each
@@ -106,13 +73,24 @@ def accuracy(request: _Request) -> None:
     from patchgen.system import extras
 
     extras.require({"numpy": "numpy"})
-    from patchgen.extras.accuracy import measure  # imports numpy
+    from patchgen.extras.accuracy import measure, tensors  # they import numpy
+    from patchgen.extras.accuracy.fixed_point import FixedPoint
+    from patchgen.extras.accuracy.methods import Float32
 
-    tensors = request.read()
+    if files:
+        for name, given in {"workers": workers, "numel": numel}.items():
+            if given is not None:
+                raise OptionsError(f"--{name} is for random values, and there is a file; drop one")
+    values: tensors.Tensors = (
+        tensors.load(files) if files else tensors.Random(seed, workers or _WORKERS, numel or _NUMEL)
+    )
+    methods: list[measure.Method] = [
+        FixedPoint(values.workers, packet_numel, threads), Float32(values.workers)
+    ]  # fmt: skip
     with progress():
-        measured = measure.measure(tensors, request.methods(tensors.workers))
-    if request.as_json:
-        print_json(measure.data(tensors, measured))
+        measured = measure.measure(values, methods)
+    if as_json:
+        print_json(measure.data(values, measured))
     else:
-        for line in measure.lines(tensors, measured):
+        for line in measure.lines(values, measured):
             click.echo(line)

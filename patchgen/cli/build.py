@@ -4,50 +4,27 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from patchgen.cli import params
 from patchgen.cli.console import Command, data, print_json, progress, say_all
-from patchgen.cli.params import chosen_pin, json_option, pytorch_option, variable_options
+from patchgen.cli.params import json_option
 from patchgen.core.patch.report import options_data, options_line
-from patchgen.system import paths
 from patchgen.system.interpreter import locate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchgen.cli.params import Sources, Variables
+    from patchgen.cli.params import Sources
     from patchgen.core.wheel import BuildRequest, Plan
     from patchgen.core.wheel.delivery import Delivered
 
 
-@dataclass(frozen=True)
-class _Build:
-    variables: Variables
-    pytorch: str | None
-    work: str | None
-    interpreter: str | None
-    lock_file: str
-    cache: str | None
-    places: Sources
-    without: tuple[str, ...]
-    settings: tuple[str, ...]
-    jobs: int | None
-    accepted: tuple[str, ...]
-    configs: tuple[str, ...]
-    dry_run: bool
-    as_json: bool
-
-
 @click.command(cls=Command)
-@variable_options
-@pytorch_option
-@params.work_option
-@params.python_option
-@params.lock_option
+@params.build_options
 @params.cache_option
 @params.place_options
 @params.without_option
@@ -64,66 +41,51 @@ class _Build:
     metavar="N",
     help="Number of compilers that run at once. [env: MAX_JOBS; default: by cores and memory]",
 )
-@params.accept_option
 @params.config_option
 @click.option(
     "--dry-run", is_flag=True, help="Print the plan and what `check` refuses, and build nothing."
 )
 @json_option
-@params.into(_Build)
-def build(asked: _Build) -> None:
+def build(
+    *,
+    request: BuildRequest,
+    cache: str | None,
+    places: Sources,
+    without: tuple[str, ...],
+    settings: tuple[str, ...],
+    jobs: int | None,
+    configs: tuple[str, ...],
+    dry_run: bool,
+    as_json: bool,
+) -> None:
     """Build a patched PyTorch: source, environment, patch, compile, wheel, verify.
 
     Continues where an interrupted build stopped. Repeats only the stages whose inputs changed.
     """
     from patchgen.core import wheel
+    from patchgen.core.wheel import variables
 
-    request = _read_request(asked)
-    if asked.dry_run:
+    request = replace(
+        request,
+        python=locate(request.python) if request.python else None,
+        cache=params.cache(cache),
+        settings=variables.parse(settings),
+        places=places.find(),
+        without=without,
+        jobs=jobs,
+        configs=tuple(os.path.abspath(path) for path in configs),
+    )
+    if dry_run:
         plan = wheel.plan(request)
-        if asked.as_json:
+        if as_json:
             print_json(_plan_data(plan))
         else:
             click.echo("\n".join(_plan_lines(plan)))
         wheel.refuse_missing(plan.missing)
         return
     with progress():
-        made = wheel.build(request, _announce)
-    print_json(_data(made)) if asked.as_json else say_all(_lines(made))
-
-
-def _announce(plan: Plan) -> None:
-    say_all(_plan_lines(plan))
-
-
-def _read_request(asked: _Build) -> BuildRequest:
-    """Resolve the names and paths of the command line and the environment.
-
-    Raises:
-        OptionsError: a value is refused.
-    """
-    from patchgen.core.wheel import BuildRequest, env, variables
-
-    options = asked.variables.read()
-    cwd, cache = os.getcwd(), params.cache(asked.cache)
-    pin = chosen_pin(asked.pytorch)
-    return BuildRequest(
-        pin=pin,
-        options=options,
-        work=os.path.normpath(os.path.join(cwd, asked.work or params.find_work(pin))),
-        output=os.fsdecode(paths.encode(options.builddir)),
-        python=locate(asked.interpreter) if asked.interpreter else None,
-        lock=os.path.join(cwd, asked.lock_file),
-        environment=env.locate(params.ENVIRONMENT, cwd),
-        cache=cache,
-        environ=dict(os.environ),
-        settings=variables.parse(asked.settings),
-        places=asked.places.find(),
-        without=asked.without,
-        jobs=asked.jobs,
-        configs=tuple(os.path.join(cwd, path) for path in asked.configs),
-        accepted=tuple(sorted({*asked.accepted})),
-    )
+        made = wheel.build(request, lambda plan: say_all(_plan_lines(plan)))
+    print_json(_data(made)) if as_json else say_all(_lines(made))
 
 
 def _plan_lines(plan: Plan) -> Iterator[str]:

@@ -109,20 +109,10 @@ def source(output: str, places: Sources, cache: str | None) -> None:
     say(f"{output}: {checkout.NAME} {origin.commit[:12]}, verified; {state}")
 
 
-@dataclass(frozen=True)
-class _Build:
-    origin: _Origin
-    variables: Variables
-    output: str | None
-    without: tuple[str, ...]
-    commit: str
-    cxx11_abi: str | None
-    listed: bool
-
-    def home(self, path: str, variable: str) -> str:
-        """Return the home if the user named it, else "": the system's packages are used."""
-        named = self.variables.given[variable.lower()] or os.environ.get(variable)
-        return path if named else ""
+def _home(variables: Variables, path: str, variable: str) -> str:
+    """Return the home if the user named it, else "": the system's packages are used."""
+    named = variables.given[variable.lower()] or os.environ.get(variable)
+    return path if named else ""
 
 
 @client.command(cls=Command)
@@ -151,8 +141,16 @@ class _Build:
 )
 @_list_option
 @_origin_options
-@params.into(_Build)
-def build(request: _Build) -> None:
+def build(
+    *,
+    origin: _Origin,
+    variables: Variables,
+    output: str | None,
+    without: tuple[str, ...],
+    commit: str,
+    cxx11_abi: str | None,
+    listed: bool,
+) -> None:
     """Compile the client library from SOURCE, with fixes, and install it.
 
     SOURCE is a clone of p4app-switchML that has the commit. Without SOURCE the commit comes from
@@ -161,26 +159,25 @@ def build(request: _Build) -> None:
     """
     from patchgen.extras.client import building
 
-    chosen = fixes.choose(request.without, fixes.read_shipped())
-    if request.listed:
+    chosen = fixes.choose(without, fixes.read_shipped())
+    if listed:
         _list(chosen)
         return
-    options = request.variables.read()
-    abi, output = request.cxx11_abi, request.output
+    options = variables.read()
     home = paths.from_native(os.path.abspath(output)) if output else options.switchml_home
-    origin = request.origin.read(request.commit)
+    pinned = origin.read(commit)
     with progress():
-        _LOGGER.info("reading %s %s", checkout.NAME, origin.commit[:12])
-        sources = checkout.read_sources(origin)
-        if request.commit != fixes.COMMIT:
+        _LOGGER.info("reading %s %s", checkout.NAME, pinned.commit[:12])
+        sources = checkout.read_sources(pinned)
+        if commit != fixes.COMMIT:
             chosen = _choose_fitting(chosen, sources)
         wish = building.ClientRequest(
             tuple(options.flags),
             chosen,
-            dpdk_home=request.home(options.dpdk_home, "DPDK_HOME"),
-            grpc_home=request.home(options.grpc_home, "GRPC_HOME"),
-            cxx11_abi=None if abi is None else abi == "1",
-            commit=request.commit,
+            dpdk_home=_home(variables, options.dpdk_home, "DPDK_HOME"),
+            grpc_home=_home(variables, options.grpc_home, "GRPC_HOME"),
+            cxx11_abi=None if cxx11_abi is None else cxx11_abi == "1",
+            commit=commit,
         )
         building.install(wish, sources, home, os.environ)
     place = shlex.quote(paths.printable(home))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,20 +19,6 @@ from patchgen.system import files, interpreter
 if TYPE_CHECKING:
     from patchgen.cli.lab_options import LabRequest
     from patchgen.cli.params import Variables
-
-
-@dataclass(frozen=True)
-class _Request:
-    workers: int
-    torch: str
-    variant: str
-    config: str | None
-    lab: LabRequest
-    timeout: float
-    times: bool
-    cache: str | None
-    as_json: bool
-    variables: Variables
 
 
 @click.command(cls=Command)
@@ -72,8 +57,19 @@ class _Request:
 @params.cache_option
 @json_option
 @simulating_options
-@params.into(_Request)
-def doctor(request: _Request) -> None:
+def doctor(
+    *,
+    workers: int,
+    torch: str,
+    variant: str,
+    config: str | None,
+    lab: LabRequest,
+    timeout: float,
+    times: bool,
+    cache: str | None,
+    as_json: bool,
+    variables: Variables,
+) -> None:
     """Check each part of the way to the switch, and say what to do where it fails.
 
     Starts ranks on this machine, and checks them from the launcher to a correct sum. On several
@@ -86,17 +82,16 @@ def doctor(request: _Request) -> None:
     from patchgen.extras.train.setup import prepare
     from patchgen.extras.train.start import run_command
 
-    lab = request.lab
     job = Job(
         command=(),
-        python=interpreter.locate(request.torch),
-        cache=params.cache(request.cache),
+        python=interpreter.locate(torch),
+        cache=params.cache(cache),
         cwd=os.getcwd(),
         environ=dict(os.environ),
-        workers=request.workers,
-        variant=request.variant,
-        options=request.variables.read_library(),
-        configs=lab.find_configs([request.config] if request.config else []),
+        workers=workers,
+        variant=variant,
+        options=variables.read_library(),
+        configs=lab.find_configs([config] if config else []),
         lab=lab.wanted,
         faults=lab.faults,
     )
@@ -107,11 +102,11 @@ def doctor(request: _Request) -> None:
         report = examining.examine(
             partial(run_command, job, setup),
             setup.torch.python,
-            timeout=request.timeout,
-            measures=request.times,
+            timeout=timeout,
+            measures=times,
             simulated=setup.switch is not None,
         )
-    if request.as_json:
+    if as_json:
         print_json(report)
     else:
         for line in table.lines(report):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -26,18 +25,6 @@ def graft() -> None:
     The graft is loaded before torch, by a hook that `graft install` adds to the interpreter, or by
     switchml-patch run.
     """
-
-
-@dataclass(frozen=True)
-class _Build:
-    variables: Variables
-    torch_python: str
-    tree: str | None
-    pytorch: str | None
-    cuda_home: str | None
-    cache: str | None
-    places: Sources
-    output: str | None
 
 
 @graft.command(cls=Command)
@@ -76,28 +63,37 @@ class _Build:
     "[env: CUDA_HOME; default: /usr/local/cuda, or beside torch]",
 )
 @params.cache_option
-@params.into(_Build)
-def build(request: _Build) -> None:
+def build(
+    *,
+    variables: Variables,
+    torch_python: str,
+    tree: str | None,
+    pytorch: str | None,
+    cuda_home: str | None,
+    cache: str | None,
+    places: Sources,
+    output: str | None,
+) -> None:
     """Compile a graft, and try it in its torch."""
     from patchgen.extras.install import graft as grafts
 
-    options, cache = request.variables.read(), params.cache(request.cache)
-    python = interpreter.locate(request.torch_python)
-    known, wanted = params.known_pins(request.pytorch)
+    options, directory = variables.read(), params.cache(cache)
+    python = interpreter.locate(torch_python)
+    known, wanted = params.known_pins(pytorch)
     torch = params.torch_of(python)
     with progress():
-        library = request.variables.find_library(options, cache)
+        library = variables.find_library(options, directory)
     made = grafts.GraftRequest(
         library,
         torch,
-        grafts.GraftOrigin(cache, request.places.find()),
+        grafts.GraftOrigin(directory, places.find()),
         os.environ,
-        source=request.tree,
-        cuda_home=request.cuda_home,
+        source=tree,
+        cuda_home=cuda_home,
         known=tuple(known) if wanted is None else (wanted,),
     )
-    named = request.output or os.fsdecode(paths.encode(os.path.join(options.builddir, _NAME)))
-    target = os.path.join(os.getcwd(), named)
+    default = os.fsdecode(paths.encode(os.path.join(options.builddir, _NAME)))
+    target = os.path.abspath(output or default)
     with progress():
         grafts.build(made, target)
     shown = paths.printable(paths.from_native(target))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 import click
 
@@ -15,6 +15,7 @@ from patchgen.core.library import homes
 from patchgen.core.patch import pins
 from patchgen.errors import OptionsError
 from patchgen.options import DEV_ROOT, HOMES, VARIABLES, Options, Variable, resolve
+from patchgen.system import paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from patchgen.core.patch.pins import Pin
     from patchgen.core.source import Places
     from patchgen.core.torch import Torch
+    from patchgen.core.wheel import BuildRequest
 
 Command = Callable[..., Any]
 
@@ -29,8 +31,6 @@ LOCK = "conda-lock.yml"
 ENVIRONMENT = "environment.yml"
 LIBRARY = "Client library"
 _ABOUT_LIBRARY = [variable for variable in VARIABLES if variable.name != "BUILDDIR"]
-
-T = TypeVar("T")
 
 
 class FiniteRange(click.FloatRange):
@@ -122,19 +122,6 @@ _reference_option = option(
     help="Clone to copy Git objects from; a clone of PyTorch serves its submodules as well. May be "
     "repeated.",
 )
-
-
-def into(kind: Callable[..., T]) -> Callable[[Callable[[T], None]], Command]:
-    """Return a decorator that passes all options to a command as one object of this class."""
-
-    def decorate(command: Callable[[T], None]) -> Command:
-        @functools.wraps(command)
-        def wrapped(**given: Any) -> None:
-            command(kind(**given))
-
-        return wrapped
-
-    return decorate
 
 
 def gather(
@@ -272,6 +259,39 @@ def place_options(command: Command) -> Command:
 
     command = gather("places", pack, ("mirrors", "references"))(command)
     return _mirror_option(_reference_option(command))
+
+
+def build_options(command: Command) -> Command:
+    """Add the options that build and check share; the command gets them as `request`."""
+    shared = (accept_option, lock_option, python_option, work_option, pytorch_option)
+    names = ("variables", "pytorch", "work", "interpreter", "lock_file", "accepted")
+    command = gather("request", _read_request, names)(command)
+    for add in shared:
+        command = add(command)
+    return variable_options(command)
+
+
+def _read_request(given: Mapping[str, Any]) -> BuildRequest:
+    """Resolve names and paths of the command line and the environment.
+
+    Raises:
+        OptionsError: a value is refused.
+    """
+    from patchgen.core.wheel import BuildRequest, env  # few commands need it
+
+    pin, cwd = chosen_pin(given["pytorch"]), os.getcwd()
+    options = given["variables"].read()
+    return BuildRequest(
+        pin=pin,
+        options=options,
+        work=os.path.normpath(os.path.join(cwd, given["work"] or find_work(pin))),
+        output=os.fsdecode(paths.encode(options.builddir)),
+        python=given["interpreter"],
+        lock=os.path.join(cwd, given["lock_file"]),
+        environment=env.locate(ENVIRONMENT, cwd),
+        environ=dict(os.environ),
+        accepted=tuple(sorted({*given["accepted"]})),
+    )
 
 
 def known_pins(pytorch: str | None) -> tuple[tuple[Pin, ...], Pin | None]:

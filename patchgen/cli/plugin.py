@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -24,27 +23,14 @@ def plugin() -> None:
     """Build or install the backend "switchml" for an installed torch, without a patch."""
 
 
-@dataclass(frozen=True)
-class _Install:
-    variables: Variables
-    torch_python: str
-    cache: str | None
-
-
-@dataclass(frozen=True)
-class _Build(_Install):
-    output: str | None
-    bundled: bool
-
-
-def _prepare(request: _Install, python: str) -> PluginRequest:
+def _prepare(variables: Variables, python: str, cache: str | None) -> PluginRequest:
     """Probe the torch of an interpreter, and find the client library."""
     from patchgen.extras.install.plugin import PluginRequest
 
-    options, cache = request.variables.read(), params.cache(request.cache)
+    options, directory = variables.read(), params.cache(cache)
     torch = params.torch_of(python)
-    library = request.variables.find_library(options, cache)
-    return PluginRequest(library, torch, cache, os.environ)
+    library = variables.find_library(options, directory)
+    return PluginRequest(library, torch, directory, os.environ)
 
 
 @plugin.command(cls=Command)
@@ -64,22 +50,28 @@ def _prepare(request: _Install, python: str) -> PluginRequest:
     help="Include the libraries that the plugin links with, for machines without them.",
 )
 @params.cache_option
-@params.into(_Build)
-def build(request: _Build) -> None:
+def build(
+    *,
+    variables: Variables,
+    torch_python: str,
+    cache: str | None,
+    output: str | None,
+    bundled: bool,
+) -> None:
     """Compile the plugin, and write a wheel for one torch and one interpreter."""
     from patchgen.extras.install import plugin as plugins
     from patchgen.extras.install.plugin import bundle
 
-    python, output = interpreter.locate(request.torch_python), request.output
+    python = interpreter.locate(torch_python)
     with progress():
-        wanted = _prepare(request, python)
+        wanted = _prepare(variables, python, cache)
         place = wanted.options.builddir if output is None else os.path.abspath(output)
-        if request.bundled:
+        if bundled:
             made = bundle.build(wanted, place)
         else:
             made = bundle.Bundle(plugins.build(wanted, place))
     say(f"wrote {made.path}")
-    if request.bundled:
+    if bundled:
         say(f"it has {len(made.inside)} libraries of this machine, in torch_switchml.libs")
         say(f"each machine needs {', '.join(['torch', *made.outside])}")
     say(f"install it with: {python} -m pip install {made.path}")
@@ -89,8 +81,7 @@ def build(request: _Build) -> None:
 @params.library_options
 @params.torch_option
 @params.cache_option
-@params.into(_Install)
-def install(request: _Install) -> None:
+def install(variables: Variables, torch_python: str, cache: str | None) -> None:
     """Build the plugin for a torch, and install it with the pip of its interpreter.
 
     Asks pip first whether it may install there. Changes neither torch nor any other package.
@@ -99,10 +90,10 @@ def install(request: _Install) -> None:
     from patchgen.extras.install import plugin as plugins
     from patchgen.extras.install.plugin import installing
 
-    python = interpreter.locate(request.torch_python)
+    python = interpreter.locate(torch_python)
     installing.check(python, os.environ)
     with files.scratch("plugin") as directory, progress():
-        wanted = _prepare(request, python)
+        wanted = _prepare(variables, python, cache)
         installing.install(python, plugins.build(wanted, directory), os.environ)
     say(f'installed for {python}: init_process_group("switchml") uses it')
     own = os.path.join(wanted.options.switchml_home, config.NAME)

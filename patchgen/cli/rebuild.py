@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -17,26 +17,10 @@ from patchgen.errors import CheckError
 
 if TYPE_CHECKING:
     from patchgen.cli.params import Sources
-    from patchgen.core.wheel.rebuild import Means, Original, Reader
+    from patchgen.core.wheel.rebuild import Reader
 
 _OUTPUT = "rebuilt"
 _WHEEL_WORK = "/var/tmp/switchml-patch/rebuild"  # noqa: S108  # survives a reboot; not secret
-
-
-@dataclass(frozen=True)
-class _Rebuild:
-    target: str
-    record: str | None
-    work: str | None
-    output: str
-    interpreter: str | None
-    lock_file: str | None
-    pytorch: str | None
-    source: str | None
-    places: Sources
-    cache: str | None
-    dry_run: bool
-    as_json: bool
 
 
 @click.command(cls=Command)
@@ -91,32 +75,60 @@ class _Rebuild:
 @params.cache_option
 @click.option("--dry-run", is_flag=True, help="Print missing requirements, and build nothing.")
 @params.json_option
-@params.into(_Rebuild)
-def rebuild(request: _Rebuild) -> None:
+def rebuild(
+    *,
+    target: str,
+    record: str | None,
+    work: str | None,
+    output: str,
+    interpreter: str | None,
+    lock_file: str | None,
+    pytorch: str | None,
+    source: str | None,
+    places: Sources,
+    cache: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
     """Rebuild a file from its provenance, and compare the bytes.
 
     FILE is a wheel of PyTorch or of the plugin, a graft or a client library. HOME is where a client
     library is installed. Exits with 0 if the bytes are identical, else with 6, also if a
     requirement is missing.
     """
+    from patchgen.core.wheel import provenance
     from patchgen.core.wheel import rebuild as again
+    from patchgen.system.interpreter import locate
 
     kinds = _list_kinds()
-    original = again.find(request.target, request.record, kinds)
-    output = os.path.abspath(request.output)
+    original = again.find(target, record, kinds)
+    output = os.path.abspath(output)
     again.check_output(original, output)
+    known, wanted = params.known_pins(pytorch)
+    beside = os.path.join(os.path.dirname(original.path), params.LOCK)
+    lock = lock_file or (beside if os.path.exists(beside) else params.LOCK)
+    whole = original.provenance.kind == provenance.KIND
+    means = again.Means(
+        work=os.path.abspath(work or (_WHEEL_WORK if whole else tempfile.gettempdir())),
+        cache=params.cache(cache),
+        environ=dict(os.environ),
+        pins=known if wanted is None else (wanted, *known),
+        python=locate(interpreter) if interpreter else None,
+        lock=os.path.abspath(lock),
+        source=os.path.abspath(source) if source else None,
+        places=places.find(),
+    )
     with progress():
-        means = _find_means(request, original)
         lacks = again.find_lacks(original, kinds, means)
-        ends = request.dry_run or any(lack.required for lack in lacks)
-        if ends or not request.as_json:
-            show_checks(lacks, as_json=request.as_json)
-        if not lacks and not request.as_json:
+        ends = dry_run or any(lack.required for lack in lacks)
+        if ends or not as_json:
+            show_checks(lacks, as_json=as_json)
+        if not lacks and not as_json:
             say("all that the build needs is here as it was recorded")
         if ends:
             return
         outcome = again.rebuild(original, kinds, means, output)
-    if request.as_json:
+    if as_json:
         differences = [{**asdict(one), "kind": one.kind.value} for one in outcome.differences]
         print_json(
             {
@@ -155,24 +167,3 @@ def _list_kinds() -> dict[str, Reader]:
         installed.GRAFT: rebuilding.read_graft,
         provenance.KIND: pytorch.read,
     }
-
-
-def _find_means(request: _Rebuild, original: Original) -> Means:
-    from patchgen.core.wheel import provenance
-    from patchgen.core.wheel.rebuild import Means
-    from patchgen.system.interpreter import locate
-
-    known, wanted = params.known_pins(request.pytorch)
-    beside = os.path.join(os.path.dirname(original.path), params.LOCK)
-    lock = request.lock_file or (beside if os.path.exists(beside) else params.LOCK)
-    whole = original.provenance.kind == provenance.KIND
-    return Means(
-        work=os.path.abspath(request.work or (_WHEEL_WORK if whole else tempfile.gettempdir())),
-        cache=params.cache(request.cache),
-        environ=dict(os.environ),
-        pins=known if wanted is None else (wanted, *known),
-        python=locate(request.interpreter) if request.interpreter else None,
-        lock=os.path.abspath(lock),
-        source=os.path.abspath(request.source) if request.source else None,
-        places=request.places.find(),
-    )

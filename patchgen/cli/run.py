@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -23,24 +22,6 @@ if TYPE_CHECKING:
     from patchgen.cli.params import Variables
     from patchgen.extras.train.results import Result
     from patchgen.extras.train.start import Line
-
-
-@dataclass(frozen=True)
-class _Run:
-    command: tuple[str, ...]
-    workers: int | None
-    once: bool
-    max_restarts: int
-    torch: str | None
-    variant: str
-    graft: str | None
-    configs: tuple[str, ...]
-    require: bool
-    lab: LabRequest
-    cache: str | None
-    report: str | None
-    as_json: bool
-    variables: Variables
 
 
 @click.command(cls=Command, context_settings={"allow_interspersed_args": False})
@@ -91,8 +72,23 @@ class _Run:
 )  # fmt: skip
 @json_option
 @simulating_options
-@params.into(_Run)
-def run(asked: _Run) -> None:
+def run(
+    *,
+    command: tuple[str, ...],
+    workers: int | None,
+    once: bool,
+    max_restarts: int,
+    torch: str | None,
+    variant: str,
+    graft: str | None,
+    configs: tuple[str, ...],
+    require: bool,
+    lab: LabRequest,
+    cache: str | None,
+    report: str | None,
+    as_json: bool,
+    variables: Variables,
+) -> None:
     """Run COMMAND on every rank, and report what SwitchML has summed.
 
     COMMAND is PYTHON SCRIPT ARGUMENT..., or without the interpreter, or any program; put -- before
@@ -101,36 +97,36 @@ def run(asked: _Run) -> None:
     Without SWITCHML_HOME the switch is simulated. With a client library that has DPDK, its packets
     go through a switch in software.
     """
-    from patchgen.extras.train import command
+    from patchgen.extras.train.command import resolve_command, warn_of_launcher
     from patchgen.extras.train.job import DEFAULT_WORKERS, Job
     from patchgen.extras.train.results import Interrupted
     from patchgen.extras.train.setup import prepare
     from patchgen.extras.train.start import run_job
 
-    if asked.once and asked.workers:
+    if once and workers:
         raise OptionsError("--once: the command starts its ranks itself; drop --workers")
-    configs = asked.lab.find_configs(asked.configs)
-    several = len(configs) if len(configs) > 1 else DEFAULT_WORKERS
-    workers = 0 if asked.once else asked.workers or several
+    found = lab.find_configs(configs)
+    several = len(found) if len(found) > 1 else DEFAULT_WORKERS
+    ranks = 0 if once else workers or several
     cwd = os.getcwd()
-    argv, python = command.resolve_command(asked.command, asked.torch, cwd, os.environ)
+    argv, python = resolve_command(command, torch, cwd, os.environ)
     job = Job(
         command=argv,
         python=python,
-        cache=params.cache(asked.cache),
+        cache=params.cache(cache),
         cwd=cwd,
         environ=dict(os.environ),
-        workers=workers,
-        restarts=asked.max_restarts,
-        variant=asked.variant,
-        options=asked.variables.read_library(),
-        graft=os.path.abspath(asked.graft) if asked.graft else None,
-        configs=configs,
-        require=asked.require,
-        lab=asked.lab.wanted,
-        faults=asked.lab.faults,
+        workers=ranks,
+        restarts=max_restarts,
+        variant=variant,
+        options=variables.read_library(),
+        graft=os.path.abspath(graft) if graft else None,
+        configs=found,
+        require=require,
+        lab=lab.wanted,
+        faults=lab.faults,
         stdin=None if sys.stdin is None else 0,
-        notes=[] if asked.once else [*command.warn_of_launcher(os.environ, workers)],
+        notes=[] if once else [*warn_of_launcher(os.environ, ranks)],
     )
     interrupted = None
     with files.scratch("setup") as directory:
@@ -138,24 +134,24 @@ def run(asked: _Run) -> None:
             setup = prepare(job, directory)
         say_all(setup.notes)
         try:
-            result = run_job(job, setup, _Printer(job.workers, quiet=asked.as_json))
+            result = run_job(job, setup, _Printer(job.workers, quiet=as_json))
         except Interrupted as error:
             result, interrupted = error.result, error
-    _show_result(result, asked)
+    _show_result(result, report, as_json=as_json)
     if interrupted is not None:
         raise interrupted
     end(result.code)
 
 
-def _show_result(result: Result, asked: _Run) -> None:
+def _show_result(result: Result, report: str | None, *, as_json: bool) -> None:
     from patchgen.extras.train import result_text
 
     say_all(["", *result_text.lines(result)])
     data = result_text.data(result)
-    if asked.report is not None:
+    if report is not None:
         with file_errors():
-            files.replace(os.fsencode(asked.report), (json.dumps(data, indent=2) + "\n").encode())
-    if asked.as_json:
+            files.replace(os.fsencode(report), (json.dumps(data, indent=2) + "\n").encode())
+    if as_json:
         print_json(data)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -16,16 +15,6 @@ from patchgen.system import paths
 if TYPE_CHECKING:
     from patchgen.cli.params import Sources
     from patchgen.core.source import Source
-
-
-@dataclass(frozen=True)
-class _Request:
-    directory: str
-    pytorch: str | None
-    places: Sources
-    without: tuple[str, ...]
-    everything: bool
-    as_json: bool
 
 
 @click.command(cls=Command)
@@ -43,8 +32,15 @@ class _Request:
 @params.without_option
 @click.option("--all", "everything", is_flag=True, help="Also fetch submodules left out before.")
 @json_option
-@params.into(_Request)
-def source(request: _Request) -> None:
+def source(
+    *,
+    directory: str,
+    pytorch: str | None,
+    places: Sources,
+    without: tuple[str, ...],
+    everything: bool,
+    as_json: bool,
+) -> None:
     """Fetch the pinned commit of PyTorch with all its submodules, and verify it.
 
     Continues where an interrupted run stopped. An existing tree is verified and not changed, but
@@ -52,18 +48,18 @@ def source(request: _Request) -> None:
     """
     from patchgen.core import source as sources
 
-    known, named = known_pins(request.pytorch)
+    known, named = known_pins(pytorch)
     default = pins.find(pins.DEFAULT, known)
-    pin = named or sources.choose_pin(request.directory, known, default)
+    pin = named or sources.choose_pin(directory, known, default)
     wanted = sources.SourceRequest(
         pin,
-        without=request.without,
-        everything=request.everything,
-        places=request.places.find(),
+        without=without,
+        everything=everything,
+        places=places.find(),
     )
     with progress():
-        tree = sources.obtain(paths.from_native(request.directory), wanted)
-    if request.as_json:
+        tree = sources.obtain(paths.from_native(directory), wanted)
+    if as_json:
         print_json(_data(tree))
     else:
         say(_line(tree))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -28,18 +27,6 @@ def _port(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True)
-class _Request:
-    """Options of `switch`; None leaves a choice to the program."""
-
-    ports: tuple[str, ...]
-    listen: str
-    wait: float | None
-    faults: Mapping[str, float | None]
-    target: str | None
-    cache: str | None
-
-
 @click.command(cls=Command)
 @listen_option("HOST:PORT of the controller")
 @click.option(
@@ -61,8 +48,15 @@ class _Request:
 @fault_options
 @counters_option
 @params.cache_option
-@params.into(_Request)
-def switch(request: _Request) -> None:
+def switch(
+    *,
+    ports: tuple[str, ...],
+    listen: str,
+    wait: float | None,
+    faults: Mapping[str, float | None],
+    target: str | None,
+    cache: str | None,
+) -> None:
     """Sum the packets of SwitchML's client library, until Ctrl-C or SIGTERM.
 
     Does what a Tofino does with SwitchML's program, for workers on this machine. Prints its
@@ -72,8 +66,8 @@ def switch(request: _Request) -> None:
     from patchgen.system import native
 
     with progress():
-        program = native.get_or_build(PROJECT, params.cache(request.cache), os.environ).path
-    options = {"wait": request.wait, **request.faults}
-    command = [program, f"--listen={request.listen}", *(f"--port={port}" for port in request.ports)]
+        program = native.get_or_build(PROJECT, params.cache(cache), os.environ).path
+    options = {"wait": wait, **faults}
+    command = [program, f"--listen={listen}", *(f"--port={port}" for port in ports)]
     command += [f"--{name}={value!r}" for name, value in options.items() if value is not None]
-    run(command, request.target, counters.lines, "the switch")
+    run(command, target, counters.lines, "the switch")

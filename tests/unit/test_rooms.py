@@ -216,24 +216,6 @@ def test_a_command_is_in_the_file_of_its_name() -> None:
     assert sorted([*names, *shared]) == sorted(files)
 
 
-MOST = 5  # parameters of a function
-
-
-def test_a_command_with_many_options_takes_one_request() -> None:
-    commands = {
-        f"{path.stem}.{node.name}": node
-        for path in (PACKAGE / "cli").glob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef)
-        if any(re.search(r"\.command\b", ast.unparse(one)) for one in node.decorator_list)
-    }
-    assert {"build.build", "env.lock", "run.run"} <= {*commands}
-    for name, node in commands.items():
-        into = re.search(r"\binto\(", ast.unparse(node.decorator_list[-1]))
-        taken = len([one for one in ast.walk(node.args) if isinstance(one, ast.arg)])
-        assert taken == 1 if into else taken <= MOST, name
-
-
 def test_a_command_ends_in_one_way() -> None:
     """By an error of ours, or by `console.end`."""
     allowed = {"cli.console": {"click.exceptions.Exit"}}

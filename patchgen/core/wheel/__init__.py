@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen.core.wheel import delivery, session, stages
-from patchgen.core.wheel.check import CheckRequest, check_build
+from patchgen.core.wheel.check import check_build
 from patchgen.core.wheel.delivery import Delivered
 from patchgen.core.wheel.place import Place
 from patchgen.core.wheel.request import BuildRequest
@@ -64,9 +63,11 @@ def plan(request: BuildRequest) -> Plan:
     """Find out what is already done and what is missing. Changes nothing.
 
     Raises:
+        OptionsError: the request has a value with which PyTorch's build would fail.
         TreeError: the source is not as expected; each path is named.
         ToolError: the interpreter or the compiler does not run.
     """
+    request.validate()
 
     def stop(_: Session, stage: str) -> None:
         raise _UndoneError(stage)
@@ -110,12 +111,14 @@ def build(request: BuildRequest, announce: Callable[[Plan], None]) -> Delivered:
     has its own mounts afterwards, and no network.
 
     Raises:
+        OptionsError: the request has a value with which PyTorch's build would fail.
         CheckError: a requirement is missing, or the wheel fails its verification.
         TreeError: another build uses the work directory, or the source is not as expected.
         ToolError: a program failed.
         FileError: the file system refused.
         InterruptedRun: Ctrl-C.
     """
+    request.validate()
     begun = _Stages(announce)
     with session.start(request, begun.allow) as started:
         try:
@@ -137,18 +140,7 @@ def _find_missing(request: BuildRequest) -> list[Check]:
     Raises:
         FileError: there is no space for a scratch directory.
     """
-    asked = CheckRequest(
-        options=request.options,
-        pin=request.pin,
-        work=request.work,
-        python=request.python,
-        lock=request.lock if request.python is None else None,
-        environ={**request.environ, **request.settings},
-        cwd=os.getcwd(),
-        accepted=frozenset(request.accepted),
-        environment=request.environment,
-    )
-    return [check for check in check_build(asked) if check.required and not check.ok]
+    return [check for check in check_build(request) if check.required and not check.ok]
 
 
 def refuse_missing(rows: Sequence[Check]) -> None:

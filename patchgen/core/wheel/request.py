@@ -1,4 +1,4 @@
-"""Request for a build."""
+"""Request for a build, its plan or its check."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from patchgen.core.patch import recipes
+from patchgen.core.patch.limits import Limits
 from patchgen.core.patch.pins import Pin
 from patchgen.core.patch.version import build_version
 from patchgen.core.source import Places
@@ -21,12 +22,12 @@ _LAUNCHERS = ("sccache", "ccache")
 
 @dataclass(frozen=True)
 class BuildRequest:
-    """Request for a build. Paths are absolute, as `os` takes them."""
+    """Request for a build, its plan or its check. Paths are absolute, as `os` takes them."""
 
     pin: Pin
     options: Options
     work: str
-    """Directory of source, environment, objects and journal."""
+    """Directory of source, environment, objects and journal; may be missing."""
     output: str
     """Directory for the verified wheel."""
     python: str | None
@@ -35,10 +36,10 @@ class BuildRequest:
     """Path of conda-lock.yml; if missing, it is made from `environment`."""
     environment: str
     """Path of the environment file."""
-    cache: str
-    """Cache directory of channels and packages."""
     environ: Mapping[str, str]
     """Environment of the user."""
+    cache: str = ""
+    """Cache directory of channels and packages; a check needs none."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Variables of the build from the command line."""
     places: Places = field(default_factory=Places)
@@ -50,7 +51,7 @@ class BuildRequest:
     accepted: tuple[str, ...] = ()
     """Keys of `check.ACCEPTABLE` that the user accepted."""
 
-    def __post_init__(self) -> None:
+    def validate(self) -> None:
         """Refuse values with which PyTorch's build would fail.
 
         Raises:
@@ -115,6 +116,16 @@ class BuildRequest:
         return self.pin.recipe
 
     @property
+    def limits(self) -> Limits:
+        """Versions with which the release builds."""
+        return Limits(f"PyTorch {self.pin.version}", self.recipe.limits)
+
+    @property
+    def given(self) -> dict[str, str]:
+        """Environment of the user, with the variables from the command line."""
+        return {**self.environ, **self.settings}
+
+    @property
     def workers(self) -> int:
         """Number of compilers in parallel."""
         given = self.jobs or int(self.environ.get("MAX_JOBS") or 0)
@@ -129,7 +140,7 @@ class BuildRequest:
     @property
     def remote_cache(self) -> str | None:
         """User's setting of a remote compiler cache, which a build needs network for."""
-        return caches.find_remote({**self.environ, **self.settings})
+        return caches.find_remote(self.given)
 
     def variables(self, prefix: str, *, cuda: bool) -> dict[str, str]:
         """Return the variables of the build; `prefix` is as the build sees it."""

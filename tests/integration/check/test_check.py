@@ -18,10 +18,11 @@ from support.waiting import has_ended
 
 from patchgen.core.patch import pins
 from patchgen.core.wheel import env
-from patchgen.core.wheel.check import CheckRequest, link, programs
+from patchgen.core.wheel.check import link, programs
 from patchgen.core.wheel.check.facts import Facts, find_facts
 from patchgen.core.wheel.env import marker
 from patchgen.core.wheel.payload import enclosure
+from patchgen.core.wheel.request import BuildRequest
 from patchgen.options import resolve
 from patchgen.system.process import run
 
@@ -122,7 +123,7 @@ def find(tmp_path: Path, python: str = SYSTEM, **given: float) -> Facts:
     """Facts of the environment of this process."""
     pin, options = pins.find("v1.13.1", pins.shipped()), resolve({}, {}, str(tmp_path))
     work, environ = str(tmp_path / "work"), dict(os.environ)
-    request = CheckRequest(options, pin, work, python, None, environ, str(tmp_path))
+    request = BuildRequest(pin, options, work, "", python, "", "", environ)
     return find_facts(request, **given)
 
 

@@ -11,10 +11,11 @@ import pytest
 
 from patchgen.core.library import homes
 from patchgen.core.patch import pins
-from patchgen.core.wheel.check import CheckRequest, advice, configure
+from patchgen.core.wheel.check import advice, configure
 from patchgen.core.wheel.check.configure import Configuration
 from patchgen.core.wheel.check.environment import LockedEnvironment
 from patchgen.core.wheel.check.tools import Tools
+from patchgen.core.wheel.request import BuildRequest
 from patchgen.options import resolve
 
 PIN = pins.find("v1.7.1", pins.shipped())
@@ -41,7 +42,7 @@ def home(root: Path, *backends: str, simulator: bool = False) -> Path:
 def configured(tmp_path: Path, **given: Any) -> Configuration:
     """Answers of a script, since the environment is not made."""
     options, environ, cwd = resolve(given, {}, str(tmp_path)), dict(os.environ), str(tmp_path)
-    request = CheckRequest(options, PIN, cwd, None, "conda-lock.yml", environ, cwd)
+    request = BuildRequest(PIN, options, cwd, "", None, "conda-lock.yml", "", environ)
     tools = Tools(request)
     vars(tools)["locked"] = LockedEnvironment()
     found = configure.run(tools)

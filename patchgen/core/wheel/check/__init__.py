@@ -10,10 +10,10 @@ from typing import Callable
 
 from patchgen.core.wheel.check import homes, link, programs, python, room
 from patchgen.core.wheel.check.facts import ACCEPTABLE, CRASH, Facts, find_facts
-from patchgen.core.wheel.check.request import CheckRequest
+from patchgen.core.wheel.request import BuildRequest
 from patchgen.system.checks import Check
 
-__all__ = ["ACCEPTABLE", "CRASH", "CheckRequest", "check_build"]
+__all__ = ["ACCEPTABLE", "CRASH", "check_build"]
 
 CHECKS: tuple[Callable[[Facts], Iterable[Check]], ...] = (
     homes.check_client,
@@ -34,7 +34,7 @@ CHECKS: tuple[Callable[[Facts], Iterable[Check]], ...] = (
 """Checks in the order of their rows."""
 
 
-def check_build(request: CheckRequest) -> list[Check]:
+def check_build(request: BuildRequest) -> list[Check]:
     """Check all requirements of a build.
 
     Raises:

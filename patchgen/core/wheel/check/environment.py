@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchgen.core.wheel import env, place
-from patchgen.core.wheel.check.request import CheckRequest
+from patchgen.core.wheel.request import BuildRequest
 from patchgen.errors import FileError, OptionsError, ToolError, TreeError
 from patchgen.system import extras
 from patchgen.system.paths import describe
@@ -45,17 +45,15 @@ class LockedEnvironment:
         return next((self.packages[name] for name in names), None)
 
 
-def find_environment(request: CheckRequest) -> LockedEnvironment:
+def find_environment(request: BuildRequest) -> LockedEnvironment:
     """Examine the lock, the libraries that `env create` needs, and WORK/env."""
     problems = []
     try:
         env.require()
     except ToolError as error:
         problems.append(f"{error}; {_OTHERWISE}")
-    if request.lock is None:
-        return LockedEnvironment((f"there is no lock; {_MAKE}",))
-    path = request.path(request.lock)
-    source = _source(request, path)
+    path = request.lock
+    source = _source(request)
     if source is not None:
         found = f"{describe(path)} will be made from {describe(source)}"
         return LockedEnvironment(tuple(problems), found)
@@ -87,20 +85,18 @@ def find_environment(request: CheckRequest) -> LockedEnvironment:
     )
 
 
-def _source(request: CheckRequest, lock: str) -> str | None:
+def _source(request: BuildRequest) -> str | None:
     """Return the environment file that a build makes the lock from; None if it makes none."""
-    if request.environment is None or os.path.exists(lock):
-        return None
-    source = request.path(request.environment)
-    makes = os.path.isfile(source) and os.path.isdir(os.path.dirname(lock))
-    return source if makes else None
+    source, directory = request.environment, os.path.dirname(request.lock)
+    makes = os.path.isfile(source) and os.path.isdir(directory)
+    return source if makes and not os.path.exists(request.lock) else None
 
 
-def _remedy(request: CheckRequest) -> str:
+def _remedy(request: BuildRequest) -> str:
     """Return advice for a missing lock that a build will not make."""
-    if request.environment is None or os.path.isfile(request.path(request.environment)):
+    if os.path.isfile(request.environment):
         return f"; {_MAKE}"
-    source = describe(request.path(request.environment))
+    source = describe(request.environment)
     return f", nor {source} to make it from; name a lock with --lock; {_OTHERWISE}"
 
 
@@ -118,7 +114,7 @@ def _read(path: str) -> Lock:
     return lockfile.read(path)
 
 
-def _find_prefix(lock: Lock, request: CheckRequest) -> str | None:
+def _find_prefix(lock: Lock, request: BuildRequest) -> str | None:
     """Return the prefix, if it is complete and of this lock, by the path in its files.
 
     From then on this process sees the prefix under that path.
@@ -131,7 +127,7 @@ def _find_prefix(lock: Lock, request: CheckRequest) -> str | None:
         found = marker.read(request.prefix)
     except (OSError, TreeError):
         return None
-    there = place.find(request.path(request.work))
+    there = place.find(request.work)
     named = there.path(request.prefix)
     if found is None or not found.whole or not found.serves(lock.identity, request.prefix, named):
         return None

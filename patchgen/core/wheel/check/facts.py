@@ -16,8 +16,8 @@ from patchgen.core.wheel.check import configure
 from patchgen.core.wheel.check.advice import reason
 from patchgen.core.wheel.check.configure import Configuration
 from patchgen.core.wheel.check.environment import LockedEnvironment
-from patchgen.core.wheel.check.request import CheckRequest
 from patchgen.core.wheel.check.tools import Answer, Tools, uses_cuda
+from patchgen.core.wheel.request import BuildRequest
 from patchgen.errors import ToolError
 from patchgen.options import Options
 from patchgen.system import threads
@@ -59,7 +59,7 @@ class Client:
 class Facts:
     """A requested build, and what is available for it. Programs of a lock are not run."""
 
-    request: CheckRequest
+    request: BuildRequest
     client: Client
     locked: LockedEnvironment | None = None
     """Conda environment; None for a build with the user's interpreter."""
@@ -129,7 +129,7 @@ def list_packages(limits: Limits, locked: LockedEnvironment | None) -> list[str]
     return [*names, _IF_LOCKED] if locked and locked.version(_IF_LOCKED) else names
 
 
-def find_facts(request: CheckRequest, limit: float = LIMIT) -> Facts:
+def find_facts(request: BuildRequest, limit: float = LIMIT) -> Facts:
     """Find all facts in parallel; a program may take `limit` seconds.
 
     Raises:
@@ -169,7 +169,7 @@ def _ask_python(tools: Tools) -> Interpreter | ToolError | None:
     if tools.interpreter is None:
         return None
     packages = list_packages(tools.request.limits, None)
-    return tools.ask_interpreter(tools.request.path(tools.interpreter), packages)
+    return tools.ask_interpreter(os.path.abspath(tools.interpreter), packages)
 
 
 _PROBES: Mapping[str, Callable[[Tools], object]] = {

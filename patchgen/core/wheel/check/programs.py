@@ -113,13 +113,13 @@ def _check_nvcc(facts: Facts) -> Check:
     limits, answer = facts.limits, facts.nvcc
     advice = f"set CUDA_HOME to a CUDA {limits.text('cuda')}".rstrip()
     advice += ", or USE_CUDA=0 to build without"
-    home, locked = facts.request.environ.get("CUDA_HOME"), facts.find_locked("cudatoolkit-dev")
+    home, locked = facts.request.given.get("CUDA_HOME"), facts.find_locked("cudatoolkit-dev")
     if locked and not home and not (facts.locked and facts.locked.prefix):
         return Check(
             "CUDA", limits.problems("CUDA", locked, relock(), "cuda"), f"{locked} of the lock"
         )
     if answer is None:
-        path = os.path.join(facts.request.path(home), "bin", "nvcc") if home else ""
+        path = os.path.join(os.path.abspath(home), "bin", "nvcc") if home else ""
         return Check("CUDA", (f"no {describe(path) if path else 'nvcc on PATH'}; {advice}",))
     if answer.error:
         return Check("CUDA", (*lines(answer.error), advice))

@@ -24,10 +24,10 @@ def check_environment(facts: Facts) -> Iterator[Check]:
 
 def check_machine(facts: Facts) -> Iterator[Check]:
     """Check the memory, and the directory of the build."""
-    recipe, locked = facts.request.pin.recipe, facts.locked
+    recipe, locked = facts.request.recipe, facts.locked
     needed = 0 if locked is None or locked.prefix else _CONDA[facts.cuda]
     yield memory(recipe)
-    yield disk(recipe, facts.request.path(facts.request.work), needed)
+    yield disk(recipe, facts.request.work, needed)
 
 
 def memory(recipe: Recipe) -> Check:

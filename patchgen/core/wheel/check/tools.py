@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 
 from patchgen.core.wheel import toolchain, variables
 from patchgen.core.wheel.check.environment import LockedEnvironment, find_environment
-from patchgen.core.wheel.check.request import CheckRequest
+from patchgen.core.wheel.request import BuildRequest
 from patchgen.errors import ToolError
 from patchgen.system import interpreter
 from patchgen.system.interpreter import Interpreter
 from patchgen.system.process import LIMIT, run
 
+_OFF = {"0", "OFF", "NO", "FALSE", "N"}  # as PyTorch's setup.py reads a variable
 _NAMES = {"CXX": ("c++", "g++"), "CC": ("cc", "gcc")}
 
 
@@ -33,19 +34,19 @@ class Answer:
     """Why there is no answer."""
 
 
-def uses_cuda(request: CheckRequest, locked: LockedEnvironment | None) -> bool:
+def uses_cuda(request: BuildRequest, locked: LockedEnvironment | None) -> bool:
     """Return whether the build uses CUDA."""
-    said = request.switch("USE_CUDA")
-    if said is not None:
-        return said
-    return bool(request.environ.get("CUDA_HOME") or (locked and locked.version("cudatoolkit-dev")))
+    setting = request.given.get("USE_CUDA")
+    if setting:
+        return setting.upper() not in _OFF
+    return bool(request.given.get("CUDA_HOME") or (locked and locked.version("cudatoolkit-dev")))
 
 
 @dataclass(frozen=True)
 class Tools:
     """Programs of a build, and methods that ask them."""
 
-    request: CheckRequest
+    request: BuildRequest
     limit: float = LIMIT
     """Seconds for an answer."""
     _stop: threading.Event = field(default_factory=threading.Event, compare=False)
@@ -69,13 +70,13 @@ class Tools:
         """Variables of the build."""
         defaults = {"CMAKE_PREFIX_PATH": self.prefix} if self.prefix else {}
         conda = self.locked is not None
-        return variables.resolve(defaults, self.request.environ, {}, conda=conda)
+        return variables.resolve(defaults, self.request.given, {}, conda=conda)
 
     @functools.cached_property
     def environ(self) -> Mapping[str, str]:
         """Whole environment of the build."""
         programs = os.path.join(self.prefix, "bin") if self.prefix else None
-        return variables.environment(self.settings, self.request.environ, programs)
+        return variables.environment(self.settings, self.request.given, programs)
 
     @property
     def activated(self) -> Mapping[str, str]:
@@ -112,10 +113,10 @@ class Tools:
         """Path of the nvcc of CUDA_HOME, else of PATH."""
         if not uses_cuda(self.request, self.locked):
             return None
-        home = self.request.environ.get("CUDA_HOME")
+        home = self.request.given.get("CUDA_HOME")
         if not home:
             return self.find("nvcc")
-        path = os.path.join(self.request.path(home), "bin", "nvcc")
+        path = os.path.join(os.path.abspath(home), "bin", "nvcc")
         return path if os.access(path, os.X_OK) else None
 
     def find_compiler(self, variable: str = "CXX") -> list[str]:
@@ -130,7 +131,7 @@ class Tools:
         if self.locked and self.locked.gcc:
             programs = os.path.join(glob.escape(self.prefix or os.devnull), "bin")
             return sorted(glob.glob(f"{programs}/*-linux-gnu-{names[0]}"))[:1]
-        given = None if self.locked else self.request.environ.get(variable)
+        given = None if self.locked else self.request.given.get(variable)
         if not given:
             found = self.find(*names)
             return [found] if found else []

@@ -15,7 +15,7 @@ from patchgen.cli.build import build as command
 from patchgen.core import wheel as building
 from patchgen.core.patch import pins
 from patchgen.core.wheel import variables
-from patchgen.core.wheel.check import ACCEPTABLE, CheckRequest
+from patchgen.core.wheel.check import ACCEPTABLE
 from patchgen.core.wheel.place import HOST, Place
 from patchgen.core.wheel.session import Session
 from patchgen.core.wheel.stages.objects import compile_objects
@@ -53,7 +53,7 @@ def request(directory: Path) -> building.BuildRequest:
 def note(
     monkeypatch: pytest.MonkeyPatch,
     done: Sequence[str],
-    row: Callable[[CheckRequest], Check] = lambda _: Check("git"),
+    row: Callable[[building.BuildRequest], Check] = lambda _: Check("git"),
 ) -> list[str]:
     """Replaces all stages by ones that take notes; those that are `done` make nothing.
 
@@ -71,7 +71,7 @@ def note(
 
         return stand_in
 
-    def check(request: CheckRequest) -> list[Check]:
+    def check(request: building.BuildRequest) -> list[Check]:
         notes.append("check")
         return [row(request)]
 
@@ -171,7 +171,7 @@ def test_without_a_lock_the_first_stage_makes_one_and_the_check_comes_after(
 def test_what_the_user_accepts_is_handed_to_check(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def find(request: CheckRequest) -> Check:
+    def find(request: building.BuildRequest) -> Check:
         return Check("BLAS and LAPACK", ("none",), required="no-blas" not in request.accepted)
 
     notes, asked = note(monkeypatch, [], find), request(tmp_path)

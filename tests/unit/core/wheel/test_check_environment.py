@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from dataclasses import replace
@@ -9,9 +10,10 @@ import pytest
 
 from patchgen.core.patch import pins
 from patchgen.core.wheel import env
-from patchgen.core.wheel.check import ACCEPTABLE, CheckRequest, link, programs, python, room
+from patchgen.core.wheel.check import ACCEPTABLE, link, programs, python, room
 from patchgen.core.wheel.check.environment import LockedEnvironment, find_environment
 from patchgen.core.wheel.check.facts import Client, Facts
+from patchgen.core.wheel.request import BuildRequest
 from patchgen.errors import ToolError
 from patchgen.options import resolve
 from patchgen.system.checks import Check
@@ -65,9 +67,10 @@ package:
 
 def ask(
     work: str = "/w", lock: str = "conda-lock.yml", cwd: str = "/", **environ: str
-) -> CheckRequest:
-    options = resolve({}, {}, "/")
-    return CheckRequest(options, PIN, work, None, lock, environ, cwd)
+) -> BuildRequest:
+    options, lock = resolve({}, {}, "/"), os.path.join(cwd, lock)
+    source = os.path.join(cwd, "environment.yml")
+    return BuildRequest(PIN, options, work, "", None, lock, source, environ)
 
 
 def locked(packages: dict[str, str], **environ: str) -> Facts:
@@ -228,9 +231,8 @@ def test_whether_the_build_is_with_cuda(
     assert locked(packages, **environ).cuda is cuda
 
 
-def look(tmp_path: Path, text: str | None) -> LockedEnvironment:
-    if text is not None:
-        (tmp_path / "lock.yml").write_text(text)
+def look(tmp_path: Path, text: str) -> LockedEnvironment:
+    (tmp_path / "lock.yml").write_text(text)
     return find_environment(ask(str(tmp_path / "work"), "lock.yml", str(tmp_path)))
 
 
@@ -245,7 +247,6 @@ def able(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (None, f"No such file or directory; {MAKE}"),
         ("a: [\n", f"no conda-lock.yml: no YAML at line 2; {MAKE}"),
         (SAMPLE.replace("hash:", "hush:"), f"no conda-lock.yml: hash: missing; {MAKE}"),
         (
@@ -261,7 +262,7 @@ def able(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_a_lock_that_cannot_be_used(tmp_path: Path, text: str | None, problem: str) -> None:
+def test_a_lock_that_cannot_be_used(tmp_path: Path, text: str, problem: str) -> None:
     found = look(tmp_path, text)
     assert found.problems == (f"{tmp_path}/lock.yml: {problem}",)
     assert found.prefix is None
@@ -274,7 +275,7 @@ def test_all_that_is_missing_is_named_at_once(
         raise ToolError("py-rattler: not installed")
 
     monkeypatch.setattr(env, "require", refuse)
-    asked = replace(ask("work", "lock.yml", str(tmp_path)), environment="environment.yml")
+    asked = ask(str(tmp_path / "work"), "lock.yml", str(tmp_path))
     other = "or --python PYTHON builds without an environment"
     packages, lock = find_environment(asked).problems
     assert packages == f"py-rattler: not installed; {other}"
@@ -287,14 +288,18 @@ def test_all_that_is_missing_is_named_at_once(
 def test_a_lock_that_a_build_will_make(tmp_path: Path, file: str) -> None:
     (tmp_path / file).touch()
     work = str(tmp_path / "work")
-    asked = replace(ask(work, "lock.yml", str(tmp_path)), environment="environment.yml")
+    asked = ask(work, "lock.yml", str(tmp_path))
     found = find_environment(asked)
     assert (not found.problems) == (file == "environment.yml")
     if not found.problems:
         assert found.found == f"{tmp_path}/lock.yml will be made from {tmp_path}/environment.yml"
     (tmp_path / "lock.yml").write_text("no lock")
     assert find_environment(asked).problems
-    assert find_environment(replace(asked, lock="nowhere/lock.yml")).problems
+    nowhere = f"{tmp_path}/nowhere/lock.yml"
+    (problem,) = find_environment(replace(asked, lock=nowhere)).problems
+    remedy = MAKE if file == "environment.yml" else "name a lock with --lock"
+    assert problem.startswith(f"{nowhere}: No such file or directory")
+    assert remedy in problem
 
 
 def test_no_library_for_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

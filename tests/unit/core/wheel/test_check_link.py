@@ -4,9 +4,10 @@ import pytest
 
 from patchgen.core.library.archive import Archive
 from patchgen.core.patch import pins
-from patchgen.core.wheel.check import CheckRequest, advice, link
+from patchgen.core.wheel.check import advice, link
 from patchgen.core.wheel.check.environment import LockedEnvironment
 from patchgen.core.wheel.check.facts import Client, Facts
+from patchgen.core.wheel.request import BuildRequest
 from patchgen.options import resolve
 from patchgen.system.checks import Check
 
@@ -98,7 +99,7 @@ def test_what_a_linker_says(said: str, expected: list[str], *, conda: bool) -> N
 
 def locked(packages: dict[str, str], *, simulator: bool) -> Facts:
     pin = pins.find("v1.7.1", pins.shipped())
-    request = CheckRequest(resolve({}, {}, "/"), pin, "/w", None, "conda-lock.yml", {}, "/")
+    request = BuildRequest(pin, resolve({}, {}, "/"), "/w", "", None, "/conda-lock.yml", "", {})
     client = Client(Archive((), timeouts=True, cxx11_abi=True, simulator=simulator), headers=True)
     return Facts(request, client, LockedEnvironment(packages=packages))
 
