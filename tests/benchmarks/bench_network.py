@@ -18,7 +18,7 @@ from support.hosts import joined
 from support.serving import serving
 from support.torch import Plugin, built_plugin, checked
 
-from patchgen.core.library.config import compose_simulated
+from patchgen.extras.lab.simulator import compose_simulated
 
 RANK = Path(__file__).parents[1] / "payload" / "network_rank.py"
 NUMEL, ROUNDS = 4 << 20, 5  # 16 MiB

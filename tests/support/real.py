@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from patchgen.core.library import config
 from patchgen.extras.lab import lab
 from patchgen.system.process import CompletedRun, Program, side_by_side
 from support import real_client
@@ -40,7 +39,7 @@ class Settings:
         own = [numbers[(rank + thread) % len(numbers)] for thread in range(self.threads)]
         # Without its name DPDK's main thread is on the lowest core: then threads that wait for each
         # other, those of the same number, are on the same one.
-        text = config.compose_lab(
+        text = lab.compose(
             f"{running.device(rank)} --main-lcore={own[-1]}",
             running.port,
             rank=str(rank),
@@ -171,9 +170,7 @@ class Stoppable(LabLauncher):
 def one_file(running: lab.Lab, timeout: int = 10) -> str:
     """Compose one switchml.cfg for all ranks, with values that each fills in."""
     rank = "${RANK}"
-    return config.compose_lab(
-        running.device(rank), running.port, rank=rank, cores="auto", timeout=timeout
-    )
+    return lab.compose(running.device(rank), running.port, rank=rank, cores="auto", timeout=timeout)
 
 
 class OneFile(LabLauncher):

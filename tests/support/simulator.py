@@ -21,8 +21,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from patchgen.core.library.config import compose_simulated
-from patchgen.extras.lab.simulator import install
+from patchgen.extras.lab.simulator import compose_simulated, install
 from patchgen.system.ports import free_port
 from patchgen.system.process import run
 from support.configs import with_values

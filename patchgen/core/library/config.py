@@ -10,7 +10,6 @@ from patchgen.core.library.settings import DEFAULTS, PREPOSTPROCESSORS, SETTINGS
 from patchgen.errors import OptionsError
 from patchgen.options import BACKENDS
 from patchgen.system import files, paths
-from patchgen.system.ports import split_address
 
 NAME = "switchml.cfg"
 DEFAULT_PORT = int(DEFAULTS["general.controller_port"])
@@ -20,9 +19,6 @@ AUTO = "auto"
 
 _BY_RANK = {setting.name for setting in SETTINGS if setting.by_rank}
 _PLACES = "/etc/switchml.cfg, ./switchml.cfg or ./switchml-<hostname>.cfg, the first that exists"
-# Each thread has two pools of so many buffers. EAL allocates so many MiB, enough for the pools of 5
-# threads.
-_LAB_POOL, _LAB_MEMORY = 8192, 256
 
 
 @dataclass(frozen=True)
@@ -160,90 +156,24 @@ def compose(values: Mapping[str, str], sections: Collection[str] = ()) -> str:
     return "\n".join(lines) + "\n"
 
 
-def compose_dummy(rank: int, workers: int) -> str:
-    """Compose the text for the dummy backend, with settings that every build knows."""
-    return compose(
-        {
-            "general.rank": str(rank),
-            "general.num_workers": str(workers),
-            "general.packet_numel": "256",
-            "general.backend": "dummy",
-            "general.prepostprocessor": PREPOSTPROCESSORS[0],
-        }
-    )
+def compose_dummy(rank: int, workers: int, controller_port: int | None = None) -> str:
+    """Compose the text for the dummy backend, with settings that every build knows.
+
+    `controller_port`: port of rank 0 on the loopback, for a library whose dummy sums.
+    """
+    values = {
+        "general.rank": str(rank),
+        "general.num_workers": str(workers),
+        "general.packet_numel": "256",
+        "general.backend": "dummy",
+        "general.prepostprocessor": PREPOSTPROCESSORS[0],
+    }
+    if controller_port is not None:
+        values["general.controller_port"] = str(controller_port)
+    return compose(values)
 
 
 def compose_installed(flags: Collection[str]) -> str:
     """Compose the text for a library with these flags, without settings unknown to it."""
     backend = next((flag.field for flag in BACKENDS if flag.name in flags), "dummy")
     return compose({"general.backend": backend}, ("general", f"backend.{backend}", "backend.dummy"))
-
-
-def compose_simulated(
-    *,
-    rank: int | None = None,
-    workers: int | None = None,
-    controller_port: int = DEFAULT_PORT,
-    prepostprocessor: str = PREPOSTPROCESSORS[0],
-    aggregator: str | None = None,
-) -> str:
-    """Compose the text for the simulator; the real library accepts it without `aggregator`.
-
-    Args:
-        rank: number of the worker; None: each fills in its own.
-        workers: number of workers; None: the size of the process group.
-        controller_port: port of rank 0 on the loopback.
-        prepostprocessor: one of `PREPOSTPROCESSORS`.
-        aggregator: HOST:PORT of a switch process, instead of rank 0.
-
-    Raises:
-        OptionsError: `aggregator` is no such address.
-    """
-    numbers = {"general.rank": rank, "general.num_workers": workers}
-    values = {
-        **{name: str(number) for name, number in numbers.items() if number is not None},
-        "general.prepostprocessor": prepostprocessor,
-        "general.controller_port": str(controller_port),
-        "general.timeout": "10",
-    }
-    if aggregator is not None:
-        try:
-            host, port = split_address(aggregator)
-        except ValueError as error:
-            raise OptionsError(f"the address of the aggregator: {error}") from None
-        values["general.controller_ip"], values["general.controller_port"] = host, str(port)
-        values["backend.simulator.external_aggregator"] = "true"
-    return compose(values, ("general", "backend.dummy"))
-
-
-def compose_lab(device: str, controller_port: int, *, rank: str, cores: str, timeout: int) -> str:
-    """Compose the text for a rank of the lab, whose port is a virtual device of DPDK.
-
-    Args:
-        device: value of DPDK's option --vdev.
-        controller_port: port of the controller on the loopback.
-        rank: number of the rank, or a reference to a variable.
-        cores: core of its thread, or a reference to a variable.
-        timeout: milliseconds after which a packet is sent again.
-    """
-    # Without huge pages, cards, shared files and a telemetry socket, DPDK needs no privileges, and
-    # its processes do not conflict.
-    eal = (
-        f"--no-huge --no-shconf -m {_LAB_MEMORY} --no-pci --no-telemetry --log-level=error "
-        f"--vdev={device}"
-    )
-    values = {
-        "general.num_worker_threads": "1",
-        "general.max_outstanding_packets": "256",
-        "general.packet_numel": "256",
-        "general.backend": "dpdk",
-        "general.controller_port": str(controller_port),
-        "general.timeout": str(timeout),
-        "backend.dpdk.worker_ip": f"10.83.77.{rank}",
-        "backend.dpdk.cores": cores,
-        "backend.dpdk.extra_eal_options": eal,
-        "backend.dpdk.pool_size": str(_LAB_POOL),
-        "backend.dpdk.pool_cache_size": "256",
-        "backend.dpdk.bulk_drain_tx_us": "10",
-    }
-    return compose(values, ("general", "backend.dpdk"))

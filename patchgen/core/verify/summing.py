@@ -109,16 +109,11 @@ def merge_answers(
 
 
 def _write_configs(scratch: str, world: int, *, dummy: bool) -> list[str]:
-    port = free_port()
+    port = None if dummy else free_port()
     paths = []
     for rank in range(world):
-        text = (
-            config.compose_dummy(rank, world)
-            if dummy
-            else config.compose_simulated(rank=rank, workers=world, controller_port=port)
-        )
         path = os.path.join(scratch, f"switchml-{rank}.cfg")
-        config.save(path, text)
+        config.save(path, config.compose_dummy(rank, world, port))
         paths.append(path)
     return paths
 

@@ -35,6 +35,9 @@ _RANK, _CORE = "SWITCHML_LAB_RANK", "SWITCHML_LAB_CORE"
 _PLAIN = re.compile(r"[A-Za-z0-9_./+~-]+")
 _SOCKET_PATH = 107  # bytes, of sockaddr_un
 _LOOPBACK = "127.0.0.1"
+# Each thread has two pools of so many buffers. EAL allocates so many MiB, enough for the pools of 5
+# threads.
+_POOL, _MEMORY = 8192, 256
 
 
 @dataclass(frozen=True)
@@ -79,9 +82,7 @@ class Lab:
     def config(self) -> str:
         """Text of the switchml.cfg of all ranks, which refers to `variables`."""
         rank, core = (f"${{{name}}}" for name in (_RANK, _CORE))
-        return config.compose_lab(
-            self.device(rank), self.port, rank=rank, cores=core, timeout=self.timeout
-        )
+        return compose(self.device(rank), self.port, rank=rank, cores=core, timeout=self.timeout)
 
     @property
     def variables(self) -> dict[str, list[str]]:
@@ -132,6 +133,39 @@ def running(switch: str, workers: int, faults: Faults) -> Iterator[Lab]:
             yield lab
         with contextlib.suppress(FileNotFoundError), open(counters, encoding="ascii") as file:
             lab.counters = json.load(file)
+
+
+def compose(device: str, controller_port: int, *, rank: str, cores: str, timeout: int) -> str:
+    """Compose the text for a rank of the lab, whose port is a virtual device of DPDK.
+
+    Args:
+        device: value of DPDK's option --vdev.
+        controller_port: port of the controller on the loopback.
+        rank: number of the rank, or a reference to a variable.
+        cores: core of its thread, or a reference to a variable.
+        timeout: milliseconds after which a packet is sent again.
+    """
+    # Without huge pages, cards, shared files and a telemetry socket, DPDK needs no privileges, and
+    # its processes do not conflict.
+    eal = (
+        f"--no-huge --no-shconf -m {_MEMORY} --no-pci --no-telemetry --log-level=error "
+        f"--vdev={device}"
+    )
+    values = {
+        "general.num_worker_threads": "1",
+        "general.max_outstanding_packets": "256",
+        "general.packet_numel": "256",
+        "general.backend": "dpdk",
+        "general.controller_port": str(controller_port),
+        "general.timeout": str(timeout),
+        "backend.dpdk.worker_ip": f"10.83.77.{rank}",
+        "backend.dpdk.cores": cores,
+        "backend.dpdk.extra_eal_options": eal,
+        "backend.dpdk.pool_size": str(_POOL),
+        "backend.dpdk.pool_cache_size": "256",
+        "backend.dpdk.bulk_drain_tx_us": "10",
+    }
+    return config.compose(values, ("general", "backend.dpdk"))
 
 
 def cpus() -> Sequence[str]:

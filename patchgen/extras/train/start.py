@@ -17,6 +17,7 @@ from patchgen.errors import InterruptedRun, file_errors
 from patchgen.extras.install.payload import sitecustomize
 from patchgen.extras.lab import lab as labs
 from patchgen.extras.lab.lab import Lab
+from patchgen.extras.lab.simulator import compose_simulated
 from patchgen.extras.train.job import Job
 from patchgen.extras.train.payload import rank_hook
 from patchgen.extras.train.results import JOB, Interrupted, Result, collect_result
@@ -175,7 +176,7 @@ def choose_configs(job: Job, setup: Setup, lab: Lab | None, directory: str) -> l
     elif job.configs or not setup.simulated:
         return [*job.configs]
     else:
-        text = config.compose_simulated(controller_port=free_port())
+        text = compose_simulated(controller_port=free_port())
     path = os.path.join(directory, config.NAME)
     config.save(path, text)
     return [path]

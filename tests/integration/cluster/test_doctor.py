@@ -12,7 +12,7 @@ from support.serving import serving
 from support.torch import Plugin
 from support.waiting import ENOUGH
 
-from patchgen.core.library.config import compose_simulated
+from patchgen.extras.lab.simulator import compose_simulated
 
 # Runs a rank, which has no switchml.cfg where this is the host of that name.
 

@@ -18,7 +18,7 @@ from support.serving import serving
 from support.torch import REPOSITORY, Plugin
 from support.waiting import ENOUGH, until
 
-from patchgen.core.library.config import compose_simulated
+from patchgen.extras.lab.simulator import compose_simulated
 
 pytestmark = pytest.mark.cluster
 

@@ -14,7 +14,7 @@ from support.slurm import Slurm
 from support.torch import Plugin
 from support.waiting import ENOUGH
 
-from patchgen.core.library.config import compose_simulated
+from patchgen.extras.lab.simulator import compose_simulated
 
 pytestmark = pytest.mark.cluster
 

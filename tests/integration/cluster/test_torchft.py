@@ -14,7 +14,7 @@ from support.serving import serving
 from support.torch import REPOSITORY, Plugin
 from support.waiting import ENOUGH
 
-from patchgen.core.library.config import compose_simulated
+from patchgen.extras.lab.simulator import compose_simulated
 from patchgen.system.ports import free_port
 
 pytestmark = pytest.mark.cluster

@@ -13,7 +13,7 @@ from support.restarts import WORLD, by_run, by_torchrun, check_goes_on, plan_kil
 from support.serving import serving
 from support.torch import Plugin
 
-from patchgen.core.library.config import compose_simulated
+from patchgen.extras.lab.simulator import compose_simulated
 
 EARLY, LATER = 15, 9  # seeds of a kill before there is a group, and of one in a sum
 

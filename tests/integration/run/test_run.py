@@ -18,7 +18,7 @@ from support import programs, quick_torch
 from support.disks import small
 from support.waiting import ENOUGH, has_ended, until
 
-from patchgen.core.library.config import compose_simulated
+from patchgen.extras.lab.simulator import compose_simulated
 from patchgen.system.ports import free_port
 
 STOCK = ("--variant", "stock")

@@ -35,10 +35,9 @@ from support.simulator import (
     sanitized_home,
 )
 
-from patchgen.core.library.config import compose_simulated
 from patchgen.errors import ToolError
 from patchgen.extras.lab import simulator
-from patchgen.extras.lab.simulator import install
+from patchgen.extras.lab.simulator import compose_simulated, install
 from patchgen.system.ports import free_port
 from patchgen.system.process import run
 

@@ -20,8 +20,8 @@ from support import real as real_library
 from support.torch import checked, located, switchml_patch, version_of
 from support.waiting import read_rest, until
 
-from patchgen.core.library.config import compose_simulated
 from patchgen.core.patch import render
+from patchgen.extras.lab.simulator import compose_simulated
 from patchgen.system.ports import free_port
 
 # A torch of its own that is the interpreter's with a graft before it, and the report module in it.

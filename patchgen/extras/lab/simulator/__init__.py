@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from patchgen.core.library import config, homes, origin
+from patchgen.core.library.settings import PREPOSTPROCESSORS
 from patchgen.errors import OptionsError
 from patchgen.options import Options
 from patchgen.system import files, paths, statement
 from patchgen.system.native import cache, cmake
+from patchgen.system.ports import split_address
 
 _LOGGER = logging.getLogger(__name__)
 _SOURCE = Path(__file__).parent
@@ -62,6 +64,43 @@ def find_library(
     return options
 
 
+def compose_simulated(
+    *,
+    rank: int | None = None,
+    workers: int | None = None,
+    controller_port: int = config.DEFAULT_PORT,
+    prepostprocessor: str = PREPOSTPROCESSORS[0],
+    aggregator: str | None = None,
+) -> str:
+    """Compose the text for the simulator; the real library accepts it without `aggregator`.
+
+    Args:
+        rank: number of the worker; None: each fills in its own.
+        workers: number of workers; None: the size of the process group.
+        controller_port: port of rank 0 on the loopback.
+        prepostprocessor: one of `PREPOSTPROCESSORS`.
+        aggregator: HOST:PORT of a switch process, instead of rank 0.
+
+    Raises:
+        OptionsError: `aggregator` is no such address.
+    """
+    numbers = {"general.rank": rank, "general.num_workers": workers}
+    values = {
+        **{name: str(number) for name, number in numbers.items() if number is not None},
+        "general.prepostprocessor": prepostprocessor,
+        "general.controller_port": str(controller_port),
+        "general.timeout": "10",
+    }
+    if aggregator is not None:
+        try:
+            host, port = split_address(aggregator)
+        except ValueError as error:
+            raise OptionsError(f"the address of the aggregator: {error}") from None
+        values["general.controller_ip"], values["general.controller_port"] = host, str(port)
+        values["backend.simulator.external_aggregator"] = "true"
+    return config.compose(values, ("general", "backend.dummy"))
+
+
 def install(
     prefix: Path,
     *,
@@ -82,7 +121,7 @@ def install(
         ToolError: a program or library is missing, or the build failed.
         FileError: the prefix cannot be written.
     """
-    text = config.compose_simulated(aggregator=aggregator)
+    text = compose_simulated(aggregator=aggregator)
     with files.scratch("simulator") as directory:
         archive = _build(Path(directory), environ, debug=debug)
         contents = {

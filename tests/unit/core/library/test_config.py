@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 
 from patchgen.core.library import config
-from patchgen.core.library.config import compose_simulated
+from patchgen.extras.lab.simulator import compose_simulated
 
 
 def test_values_as_boost_reads_them() -> None:
@@ -100,29 +99,3 @@ def test_every_value_says_what_it_does() -> None:
                 # Of a pair, the line above the first is for both.
                 assert line.split()[0] in {"controller_port", "burst_tx", "device_port_id"}, line
             told = told if value is None else ""
-
-
-# ---- around a software switch
-
-
-def compose_lab(rank: int) -> config.Config:
-    device = f"net_memif0,socket=/place/port-{rank},"
-    return config.read(config.compose_lab(device, 4711, rank=str(rank), cores="1", timeout=3))
-
-
-def test_it_sums_and_each_rank_has_its_own_port_and_address() -> None:
-    ranks = [compose_lab(rank) for rank in range(3)]
-    for rank in ranks:
-        assert (rank.rank, rank.workers, rank.backend) == (None, None, "dpdk")
-        assert "--no-huge" in shlex.split(rank.values["backend.dpdk.extra_eal_options"])
-    for key in ("backend.dpdk.worker_ip", "backend.dpdk.extra_eal_options"):
-        assert len({rank.values[key] for rank in ranks}) == 3
-    for key in ("general.controller_port", "general.timeout", "backend.dpdk.worker_port"):
-        assert len({rank.values[key] for rank in ranks}) == 1
-
-
-def test_dpdk_gets_its_options_as_words() -> None:
-    options = compose_lab(1).values["backend.dpdk.extra_eal_options"]
-    assert shlex.split(options) == options.split(" ")
-    assert "socket=/place/port-1," in options
-    assert "--in-memory" not in options  # does not go with --no-huge

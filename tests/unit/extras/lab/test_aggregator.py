@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from patchgen.core.library import config
-from patchgen.core.library.config import compose_simulated
 from patchgen.errors import OptionsError
-from patchgen.extras.lab.simulator import aggregator
+from patchgen.extras.lab.simulator import aggregator, compose_simulated
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from support.waiting import has_ended
 
+from patchgen.core.library import config
 from patchgen.extras.lab import lab
 from patchgen.extras.lab.switch import counters
 
@@ -93,3 +95,26 @@ def test_what_is_shown_of_the_counters() -> None:
     headings, rows = counters.columns({"workers": [worker(0, lost=3), worker(1, malformed=1)]})
     assert headings[4:] == ["lost", "malformed"]
     assert rows[0][4:] == ["3", "0"]
+
+
+def compose_lab(rank: int) -> config.Config:
+    device = f"net_memif0,socket=/place/port-{rank},"
+    return config.read(lab.compose(device, 4711, rank=str(rank), cores="1", timeout=3))
+
+
+def test_it_sums_and_each_rank_has_its_own_port_and_address() -> None:
+    ranks = [compose_lab(rank) for rank in range(3)]
+    for rank in ranks:
+        assert (rank.rank, rank.workers, rank.backend) == (None, None, "dpdk")
+        assert "--no-huge" in shlex.split(rank.values["backend.dpdk.extra_eal_options"])
+    for key in ("backend.dpdk.worker_ip", "backend.dpdk.extra_eal_options"):
+        assert len({rank.values[key] for rank in ranks}) == 3
+    for key in ("general.controller_port", "general.timeout", "backend.dpdk.worker_port"):
+        assert len({rank.values[key] for rank in ranks}) == 1
+
+
+def test_dpdk_gets_its_options_as_words() -> None:
+    options = compose_lab(1).values["backend.dpdk.extra_eal_options"]
+    assert shlex.split(options) == options.split(" ")
+    assert "socket=/place/port-1," in options
+    assert "--in-memory" not in options  # does not go with --no-huge

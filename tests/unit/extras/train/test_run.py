@@ -16,6 +16,7 @@ from support.demo_outcomes import NO_FALLBACKS, TORCH
 
 from patchgen.core.library import config
 from patchgen.errors import OptionsError
+from patchgen.extras.lab.simulator import compose_simulated
 from patchgen.extras.train import command
 from patchgen.extras.train import result_text as telling
 from patchgen.extras.train.job import Job
@@ -224,11 +225,11 @@ def test_another_launcher_is_told(environ: dict[str, str], workers: int, told: s
 
 def test_adder_of_a_simulated_switch_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.cfg"
-    path.write_text(config.compose_simulated(aggregator="10.0.0.9:50099"))
+    path.write_text(compose_simulated(aggregator="10.0.0.9:50099"))
     aggregator = "the switch is simulated: an aggregator of its own adds, at 10.0.0.9:50099"
     assert describe_switch(job(0, [str(path)])) == aggregator
     assert describe_switch(job(2, [str(path)] * 2)) == aggregator
-    path.write_text(config.compose_simulated(controller_port=1234))
+    path.write_text(compose_simulated(controller_port=1234))
     line = describe_switch(job(2, [str(path)]))
     assert line == "the switch is simulated: rank 0's process adds, at 127.0.0.1:1234"
     line = describe_switch(job(2, ()))
