@@ -17,7 +17,7 @@ from patchgen.errors import CheckError
 
 if TYPE_CHECKING:
     from patchgen.cli.params import Sources
-    from patchgen.core.wheel.rebuild import Reader
+    from patchgen.core.wheel.rebuild import Kinds
 
 _OUTPUT = "rebuilt"
 _WHEEL_WORK = "/var/tmp/switchml-patch/rebuild"  # noqa: S108  # survives a reboot; not secret
@@ -108,7 +108,7 @@ def rebuild(
     beside = os.path.join(os.path.dirname(original.path), params.LOCK)
     lock = lock_file or (beside if os.path.exists(beside) else params.LOCK)
     whole = original.provenance.kind == provenance.KIND
-    means = again.Means(
+    request = again.RebuildRequest(
         work=os.path.abspath(work or (_WHEEL_WORK if whole else tempfile.gettempdir())),
         cache=params.cache(cache),
         environ=dict(os.environ),
@@ -119,15 +119,15 @@ def rebuild(
         places=places.find(),
     )
     with progress():
-        lacks = again.find_lacks(original, kinds, means)
-        ends = dry_run or any(lack.required for lack in lacks)
+        missing = again.find_missing(original, kinds, request)
+        ends = dry_run or any(one.required for one in missing)
         if ends or not as_json:
-            show_checks(lacks, as_json=as_json)
-        if not lacks and not as_json:
+            show_checks(missing, as_json=as_json)
+        if not missing and not as_json:
             say("all that the build needs is here as it was recorded")
         if ends:
             return
-        outcome = again.rebuild(original, kinds, means, output)
+        outcome = again.rebuild(original, kinds, request, output)
     if as_json:
         differences = [{**asdict(one), "kind": one.kind.value} for one in outcome.differences]
         print_json(
@@ -136,7 +136,7 @@ def rebuild(
                 "rebuilt": outcome.made,
                 "attestation": outcome.attestation,
                 "differences": differences,
-                "checks": [data(lack) for lack in lacks],
+                "checks": [data(one) for one in missing],
             }
         )
     else:
@@ -150,7 +150,7 @@ def rebuild(
         end(CheckError.exit_code)
 
 
-def _list_kinds() -> dict[str, Reader]:
+def _list_kinds() -> Kinds:
     """Return the readers of provenance, by the kind of what was built."""
     from patchgen.core.library import origin
     from patchgen.core.wheel import provenance

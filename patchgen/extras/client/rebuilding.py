@@ -6,33 +6,33 @@ import os
 from collections.abc import Mapping
 
 from patchgen.core.library import homes
-from patchgen.core.wheel.rebuild import Means, Original
-from patchgen.core.wheel.rebuild.needs import Need, Rebuildable, need_compiler
+from patchgen.core.wheel.rebuild import Original, RebuildRequest, requirements
+from patchgen.core.wheel.rebuild.requirements import Rebuildable, Requirement
 from patchgen.errors import OptionsError
 from patchgen.extras.client import building, checkout, fixes
 from patchgen.system import paths
 
 
-def read_client(original: Original, means: Means) -> Rebuildable:
+def read_client(original: Original, request: RebuildRequest) -> Rebuildable:
     """Return what a rebuild of a client library requires, and a function that builds it.
 
     Raises:
         OptionsError: the provenance has a value that cannot be used.
     """
-    wanted, named = {*original.texts("request.fixes")}, original.pairs("request.homes")
-    options, environ = original.options(), means.make_environ(original)
-    known = fixes.read_shipped()
-    request = building.ClientRequest(
+    recorded, named = {*original.texts("request.fixes")}, original.pairs("request.homes")
+    options, environ = original.options(), request.make_environ(original)
+    known, abi = fixes.read_shipped(), original.provenance.request.get("cxx11_abi")
+    wanted = building.ClientRequest(
         options.flags,
-        fixes.choose([one.id for one in known if one.id not in wanted], known),
+        fixes.choose([one.id for one in known if one.id not in recorded], known),
         dpdk_home=named.get("DPDK_HOME", ""),
         grpc_home=named.get("GRPC_HOME", ""),
-        cxx11_abi=original.choice("request.cxx11_abi"),
+        cxx11_abi=None if abi is None else original.take("request.cxx11_abi", bool),
         commit=original.provenance.find_digest(checkout.NAME) or fixes.COMMIT,
     )
 
     def find_fixes() -> Mapping[str, str]:
-        unknown = sorted(wanted - {one.id for one in known})
+        unknown = sorted(recorded - {one.id for one in known})
         if unknown:
             raise OptionsError(
                 f"this switchml-patch has no {', '.join(unknown)}; install the recorded one"
@@ -40,9 +40,11 @@ def read_client(original: Original, means: Means) -> Rebuildable:
         return {}
 
     def build(directory: str, _: str) -> str:
-        origin = checkout.CommitOrigin(means.cache, means.places, commit=request.commit)
+        origin = checkout.CommitOrigin(request.cache, request.places, commit=wanted.commit)
         sources = checkout.read_sources(origin)
-        building.install(request, sources, paths.from_native(directory), environ)
+        building.install(wanted, sources, paths.from_native(directory), environ)
         return os.path.join(directory, homes.ARCHIVE)
 
-    return Rebuildable((need_compiler(original, environ), Need("fixes", {}, find_fixes)), build)
+    return Rebuildable(
+        (requirements.compiler(original, environ), Requirement("fixes", {}, find_fixes)), build
+    )

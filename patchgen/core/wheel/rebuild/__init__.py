@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from patchgen.core.library import homes, origin
 from patchgen.core.wheel import compare, place
 from patchgen.core.wheel.compare import Aspect, Difference
-from patchgen.core.wheel.rebuild import needs
-from patchgen.core.wheel.rebuild.means import Means
-from patchgen.core.wheel.rebuild.needs import Reader
+from patchgen.core.wheel.rebuild import requirements
 from patchgen.core.wheel.rebuild.original import LIBRARIES, Original, find
+from patchgen.core.wheel.rebuild.request import RebuildRequest
+from patchgen.core.wheel.rebuild.requirements import Kinds
 from patchgen.errors import OptionsError, file_errors
 from patchgen.system import files, outputs, statement
 from patchgen.system.checks import Check
 from patchgen.system.native import cache as caches
 from patchgen.system.statement import Provenance
 
-__all__ = ["Means", "Original", "Reader", "check_output", "find", "find_lacks", "rebuild"]
+__all__ = ["Kinds", "Original", "RebuildRequest", "check_output", "find", "find_missing"]
 
 ATTESTATION = ".reproduced.json"
 _PREDICATE = f"{statement.BUILDER}:reproduced:v1"
@@ -40,22 +40,22 @@ class Rebuilt:
     """Differences from the original files; empty for identical bytes."""
 
 
-def find_lacks(original: Original, kinds: Mapping[str, Reader], means: Means) -> list[Check]:
+def find_missing(original: Original, kinds: Kinds, request: RebuildRequest) -> list[Check]:
     """Return what differs here from the record, beginning with the client library.
 
     Raises:
         OptionsError: the record has an unusable value.
         FileError: a file cannot be read.
     """
-    made, client = kinds[original.provenance.kind](original, means), original.client()
-    found = []
+    made, client = kinds[original.provenance.kind](original, request), original.client()
+    requires = [*requirements.list_common(original), *made.requires]
     if client is not None:
-        nested = kinds[client.provenance.kind](client, means)
-        found = [replace(one, name=_CLIENT + one.name) for one in needs.find_lacks(nested.needs)]
-    return [*found, *needs.find_lacks((*needs.list_common(original), *made.needs))]
+        nested = kinds[client.provenance.kind](client, request).requires
+        requires = [*(replace(one, name=_CLIENT + one.name) for one in nested), *requires]
+    return [*requirements.find_missing(requires)]
 
 
-def rebuild(original: Original, kinds: Mapping[str, Reader], means: Means, output: str) -> Rebuilt:
+def rebuild(original: Original, kinds: Kinds, request: RebuildRequest, output: str) -> Rebuilt:
     """Rebuild the files, compare them, and write them with an attestation.
 
     A missing client library is rebuilt too, and mounted at its path for the rest of this process.
@@ -63,20 +63,20 @@ def rebuild(original: Original, kinds: Mapping[str, Reader], means: Means, outpu
     Args:
         original: the original files.
         kinds: reader of each kind of provenance.
-        means: what this machine and the user provide.
+        request: what this machine and the user provide.
         output: directory for the rebuilt files and the attestation.
 
     Raises:
         PatchgenError: the rebuild failed; the exit code is that of the original command.
         FileError: the file system refused.
     """
-    read = kinds[original.provenance.kind](original, means)
-    with outputs.directory(means.work), files.scratch("rebuild", means.work) as scratch:
+    read = kinds[original.provenance.kind](original, request)
+    with outputs.directory(request.work), files.scratch("rebuild", request.work) as scratch:
         directory, cache = os.path.join(scratch, "made"), os.path.join(scratch, "cache")
         with file_errors():
             os.mkdir(directory)
-            _link_sources(means.cache, cache)
-        differences = _make_client(original, kinds, means, scratch)
+            _link_sources(request.cache, cache)
+        differences = _make_client(original, kinds, request, scratch)
         product = read.build(directory, cache)
         again = statement.read(product + statement.SUFFIX)
         differences += _compare(original, product)
@@ -114,7 +114,7 @@ def _link_sources(cache: str, fresh: str) -> None:
 
 
 def _make_client(
-    original: Original, kinds: Mapping[str, Reader], means: Means, scratch: str
+    original: Original, kinds: Kinds, request: RebuildRequest, scratch: str
 ) -> list[Difference]:
     """Rebuild the recorded client library; mount it at its path if it is missing there.
 
@@ -125,10 +125,10 @@ def _make_client(
     if client is None:
         return []
     directory = os.path.join(scratch, "client")
-    main = kinds[client.provenance.kind](client, means).build(directory, means.cache)
+    main = kinds[client.provenance.kind](client, request).build(directory, request.cache)
     home = os.path.dirname(os.path.dirname(client.path))
     wanted = original.provenance.find_digest(origin.ARCHIVE) or ""
-    if needs.is_there(home, wanted):
+    if requirements.is_there(home, wanted):
         found = compare.compare_files(client.list_files(), client.list_files(main))
         return [replace(one, path=_CLIENT + one.path) for one in found]
     with file_errors():

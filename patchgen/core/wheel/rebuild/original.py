@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -51,28 +51,34 @@ class Original:
         home = os.path.dirname(os.path.dirname(path))
         return {name: os.path.join(home, name) for name in self.digests}
 
-    def text(self, name: str) -> str:
-        """Return a text, by a name such as request.pin.name."""
-        return self._check(name, self._take(name, str))
+    def take(self, name: str, form: type[T], default: T | None = None) -> T:
+        """Return a value by a name such as request.pin.name; refuse one of another type.
 
-    def texts(self, name: str) -> tuple[str, ...]:
-        """Return a list of texts; empty where it is missing."""
-        if self._look_up(name) is None:
-            return ()
-        return tuple(self._check(name, one) for one in self._take(name, list))
+        A list or a mapping has only texts. `default` is for a missing value.
+        """
+        made = self.provenance
+        value: Any = {
+            "request": made.request, "resolved": made.resolved, "builder": made.builder,
+        }  # fmt: skip
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, form) or not all(map(_is_usable, _list_texts(value))):
+            raise self.refuse(name)
+        return value
+
+    def text(self, name: str) -> str:
+        """Return a text."""
+        return self.take(name, str)
 
     def pairs(self, name: str) -> dict[str, str]:
         """Return texts by their keys."""
-        found: dict[str, Any] = self._take(name, dict)
-        return {self._check(name, key): self._check(name, one) for key, one in found.items()}
+        return self.take(name, dict)
 
-    def truth(self, name: str) -> bool:
-        """Return a boolean."""
-        return self._take(name, bool)
-
-    def choice(self, name: str) -> bool | None:
-        """Return a boolean, or None where it is missing."""
-        return None if self._look_up(name) is None else self.truth(name)
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return a list of texts; empty where it is missing."""
+        return tuple(self.take(name, list, []))
 
     def options(self) -> Options:
         """Return flags and homes; a home that is not recorded becomes /."""
@@ -96,7 +102,7 @@ class Original:
             raise self.refuse("resolved.client") from error
         if described.kind not in LIBRARIES:
             raise self.refuse("resolved.client")
-        home = paths.native(self.text("request.homes.SWITCHML_HOME"))
+        home = paths.native(self.take("request.homes.SWITCHML_HOME", str))
         client = Original(os.path.join(home, homes.ARCHIVE), self.source, described)
         client.check_names()
         return client
@@ -104,33 +110,23 @@ class Original:
     def check_names(self) -> None:
         """Refuse file names that lead out of their directory."""
         for name in self.digests:
-            self._check("subject", name)
-            if not name or os.path.isabs(name) or ".." in name.split("/"):
+            outside = os.path.isabs(name) or ".." in name.split("/")
+            if not name or outside or not _is_usable(name):
                 raise self.refuse("subject")
 
     def refuse(self, name: str) -> OptionsError:
         """Return the error for an unusable value."""
         return OptionsError(f"{self.source}: has no usable {name}; give the file as it was written")
 
-    def _look_up(self, name: str) -> object:
-        made = self.provenance
-        value: object = {
-            "request": made.request, "resolved": made.resolved, "builder": made.builder,
-        }  # fmt: skip
-        for part in name.split("."):
-            value = value.get(part) if isinstance(value, dict) else None
-        return value
 
-    def _take(self, name: str, form: type[T]) -> T:
-        value = self._look_up(name)
-        if not isinstance(value, form):
-            raise self.refuse(name)
-        return value
+def _list_texts(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return (*value.keys(), *value.values())
+    return value if isinstance(value, list) else (value,) if isinstance(value, str) else ()
 
-    def _check(self, name: str, value: object) -> str:
-        if not isinstance(value, str) or _UNUSABLE.search(value):
-            raise self.refuse(name)
-        return value
+
+def _is_usable(text: object) -> bool:
+    return isinstance(text, str) and not _UNUSABLE.search(text)
 
 
 def find(given: str, source: str | None, kinds: Collection[str]) -> Original:

@@ -23,7 +23,7 @@ from patchgen.core.library import origin
 from patchgen.core.source.places import Places
 from patchgen.core.wheel import provenance, rebuild
 from patchgen.core.wheel.compare import Aspect
-from patchgen.core.wheel.rebuild import Means, Original, check_output, find, find_lacks
+from patchgen.core.wheel.rebuild import Original, RebuildRequest, check_output, find, find_missing
 from patchgen.core.wheel.rebuild.original import LIBRARIES
 from patchgen.errors import FileError, OptionsError
 from patchgen.extras.lab import simulator
@@ -60,8 +60,8 @@ def home(tmp_path: Path) -> Path:
     return home
 
 
-def means(work: Path, **environ: str) -> Means:
-    return Means(
+def means(work: Path, **environ: str) -> RebuildRequest:
+    return RebuildRequest(
         work=str(work), cache=str(work / "the cache"),
         environ={"PATH": os.environ["PATH"], **environ},
         pins=(PIN,), python=None, lock=str(work / "conda-lock.yml"), source=None,
@@ -126,7 +126,7 @@ def test_a_value_of_the_provenance_that_cannot_be_used_is_named(
     said["predicate"]["buildDefinition"][section][name] = value
     original.write_text(json.dumps(said))
     with pytest.raises(OptionsError, match=rf"has no usable re\w+\.{name}\b.*; give the file as"):
-        find_lacks(find(str(home), None, KINDS), KINDS, means(tmp_path))
+        find_missing(find(str(home), None, KINDS), KINDS, means(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_whatever_a_provenance_says_is_refused_or_can_be_built_from(
             client = original.client()
             if client is not None:
                 KINDS[client.provenance.kind](client, here)
-            needs = [*rebuild.needs.list_common(original), *read.needs]
+            needs = [*rebuild.requirements.list_common(original), *read.requires]
         except OptionsError as error:
             refused.append(str(error))
             continue
@@ -254,11 +254,11 @@ def test_bad_input_is_told_in_two_lines_and_nothing_is_written(
 
 def test_another_compiler_is_told_and_none_is_refused(home: Path, tmp_path: Path) -> None:
     original = find(str(home), None, KINDS)
-    (compiler,) = find_lacks(original, KINDS, means(tmp_path))
+    (compiler,) = find_missing(original, KINDS, means(tmp_path))
     here = subprocess.check_output(["c++", "--version"], text=True).splitlines()[0]
     assert compiler.problems == (f"c++: was c++ 1.2.3, here {here}",)
     assert not compiler.required
-    (lacking,) = find_lacks(original, KINDS, means(tmp_path, CXX="nothing"))
+    (lacking,) = find_missing(original, KINDS, means(tmp_path, CXX="nothing"))
     assert lacking.problems == ("nothing: no such compiler; install one or set CXX",)
     assert lacking.required
 
@@ -273,12 +273,12 @@ def test_a_changed_file_and_another_tool_are_told(home: Path, tmp_path: Path) ->
         materials=(statement.describe_file(simulator.NAME, "0" * 64),),
     )
     original = Original(str(home / "lib" / origin.ARCHIVE), source, older)
-    lacks = find_lacks(original, KINDS, means(tmp_path))
-    told = {lack.name: " ".join(lack.problems) for lack in lacks}
+    missing = find_missing(original, KINDS, means(tmp_path))
+    told = {one.name: " ".join(one.problems) for one in missing}
     assert told["files"].startswith(f"lib/{origin.ARCHIVE}: was {described.subjects[0].sha256}, ")
     assert told["built with"].startswith("switchml-patch: was 0.0.1, here ")
     assert told["source"] == f"simulator: was {'0' * 64}, here {simulator.digest_source()}"
-    assert not any(lack.required for lack in lacks)
+    assert not any(one.required for one in missing)
 
 
 def test_needs_of_a_wheel_that_are_not_here(tmp_path: Path) -> None:
@@ -286,8 +286,8 @@ def test_needs_of_a_wheel_that_are_not_here(tmp_path: Path) -> None:
     wheel.touch()
     foreign = replace(WHEEL, pin=PIN._replace(commit="9" * 40))
     original = Original(str(wheel), "", provenance.describe(foreign))
-    lacks = find_lacks(original, KINDS, means(tmp_path))
-    assert {one.name: one.problems[-1] for one in lacks if one.required} == {
+    missing = find_missing(original, KINDS, means(tmp_path))
+    assert {one.name: one.problems[-1] for one in missing if one.required} == {
         "pin": f"no pin of commit {'9' * 40}; give its file with --pytorch FILE",
         "lock": f"{tmp_path}/conda-lock.yml: is not the one; give the lock with sha256 {'4' * 64} "
         "with --lock FILE",

@@ -1,4 +1,4 @@
-"""Recorded values that a rebuild needs to be the same here."""
+"""Recorded values that a rebuild requires to be the same here."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Callable
 
 from patchgen.core.library import homes, origin
-from patchgen.core.wheel.rebuild.means import Means
 from patchgen.core.wheel.rebuild.original import Original
+from patchgen.core.wheel.rebuild.request import RebuildRequest
 from patchgen.errors import CheckError, PatchgenError, file_errors
 from patchgen.system import files, paths, statement
 from patchgen.system.checks import Check
@@ -17,7 +17,7 @@ from patchgen.system.native import tools
 
 
 @dataclass(frozen=True)
-class Need:
+class Requirement:
     """Recorded values, and how to find them here."""
 
     name: str
@@ -30,7 +30,7 @@ class Need:
 class Rebuildable:
     """Files that can be made again from their record."""
 
-    needs: tuple[Need, ...]
+    requires: tuple[Requirement, ...]
     build: Callable[[str, str], str]
     """Make the files in a new directory, and return the path of the main file.
 
@@ -38,16 +38,16 @@ class Rebuildable:
     """
 
 
-Reader = Callable[["Original", "Means"], Rebuildable]
-"""Function from a record of one kind to what that kind's command can make."""
+Kinds = Mapping[str, Callable[[Original, RebuildRequest], Rebuildable]]
+"""Readers of provenance, by the kind of what was built."""
 
 
-def find_lacks(needs: Iterable[Need]) -> Iterator[Check]:
-    """Yield the needs that are missing, which are required, or differ, which are not.
+def find_missing(requirements: Iterable[Requirement]) -> Iterator[Check]:
+    """Yield the requirements that are missing or differ here.
 
-    One without which nothing can be made is required.
+    Only those are required without which nothing can be made.
     """
-    for need in needs:
+    for need in requirements:
         try:
             here = need.find()
         except PatchgenError as error:
@@ -62,8 +62,8 @@ def find_lacks(needs: Iterable[Need]) -> Iterator[Check]:
             yield Check(need.name, problems, required=False)
 
 
-def list_common(original: Original) -> tuple[Need, ...]:
-    """Return the needs of every kind: the original files and this tool."""
+def list_common(original: Original) -> tuple[Requirement, ...]:
+    """Return the requirements of every kind: the original files and this tool."""
 
     def find_files() -> Mapping[str, str]:
         with file_errors():
@@ -74,29 +74,31 @@ def list_common(original: Original) -> tuple[Need, ...]:
 
     builder = original.pairs("builder")
     return (
-        Need("files", original.digests, find_files),
-        Need("built with", builder, statement.describe_builder),
+        Requirement("files", original.digests, find_files),
+        Requirement("built with", builder, statement.describe_builder),
     )
 
 
-def need_compiler(original: Original, environ: Mapping[str, str]) -> Need:
-    """Return the need of the compiler and its tools."""
+def compiler(original: Original, environ: Mapping[str, str]) -> Requirement:
+    """Return the requirement of the compiler and its tools."""
 
     def find() -> Mapping[str, str]:
         found: Any = tools.describe_tools(environ)["programs"]
         return dict(found)
 
-    return Need("compiler", original.pairs("resolved.toolchain.programs"), find)
+    return Requirement("compiler", original.pairs("resolved.toolchain.programs"), find)
 
 
-def need_pin(original: Original, means: Means) -> Need:
-    """Return the need of a pin for PyTorch's commit."""
+def pin(original: Original, request: RebuildRequest) -> Requirement:
+    """Return the requirement of a pin for PyTorch's commit."""
     recorded = {"commit": original.text("request.pin.commit")}
-    return Need("pin", recorded, lambda: {"commit": means.find_pin(recorded["commit"]).commit})
+    return Requirement(
+        "pin", recorded, lambda: {"commit": request.find_pin(recorded["commit"]).commit}
+    )
 
 
-def need_library(original: Original, means: Means) -> Need:
-    """Return the need of the client library: at its path, or rebuilt."""
+def library(original: Original, request: RebuildRequest) -> Requirement:
+    """Return the requirement of the client library: at its path, or rebuilt."""
     home = paths.native(original.text("request.homes.SWITCHML_HOME"))
     client, shown = original.client(), paths.describe(home)
     wanted = original.provenance.find_digest(origin.ARCHIVE) or ""
@@ -112,14 +114,14 @@ def need_library(original: Original, means: Means) -> Need:
             raise CheckError(
                 f"will be made again, and shown there: make an empty directory {shown}"
             )
-        if not means.place.fixed:
+        if not request.place.fixed:
             raise CheckError(
-                f"can be made again, but not shown there: no namespaces: {means.place.reason}\n"
+                f"can be made again, but not shown there: no namespaces: {request.place.reason}\n"
                 f"rebuild the library alone, and install it in {shown}"
             )
         return {origin.ARCHIVE: "none; it will be made again and shown there"}
 
-    return Need("client library", {origin.ARCHIVE: wanted}, find)
+    return Requirement("client library", {origin.ARCHIVE: wanted}, find)
 
 
 def is_there(home: str, archive: str) -> bool:

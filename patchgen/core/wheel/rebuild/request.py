@@ -1,4 +1,4 @@
-"""What this machine and the user provide for a rebuild."""
+"""Request for a rebuild."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OPTIONS = frozenset({variable.name for variable in (*VARIABLES, DEV_ROOT)})
 
 
 @dataclass(frozen=True)
-class Means:
+class RebuildRequest:
     """Directories, programs and sources for a rebuild. Paths are absolute."""
 
     work: str
