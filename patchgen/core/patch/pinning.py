@@ -9,7 +9,6 @@ from difflib import SequenceMatcher
 
 from patchgen.core.patch import images, render
 from patchgen.core.patch.pins import Anchor, Hook, HookedFile, Pin
-from patchgen.core.patch.recipes import Recipe
 from patchgen.errors import FileError, OptionsError, TreeError, file_errors
 from patchgen.system import git, paths
 from patchgen.system.objects import blob_id
@@ -38,7 +37,7 @@ def make(tree: str, like: Pin, name: str, commit: str) -> Pin:
     head = git.head(tree)
     if head and head.commit not in {None, commit}:
         raise TreeError(f"{paths.printable(tree)}: HEAD is {head.commit}, not {commit}")
-    draft = like._replace(name=name, version=version, commit=commit, recipe=Recipe(), grafts=())
+    draft = like._replace(name=name, version=version, commit=commit, recipe={}, grafts=())
     contents = {}
     for path in (*draft.anchored, _VERSION):
         with file_errors(), open(paths.encode(os.path.join(tree, path)), "rb") as file:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 
+from patchgen.core import recipes
 from patchgen.core.patch import pins
-from patchgen.core.patch.limits import EXIT, Limits
+from patchgen.core.recipes import EXIT
 from patchgen.core.torch import Torch
 
 # At exit autograd's thread clears state that the interpreter has freed. The signal depends on the
@@ -23,7 +24,7 @@ def cause(torch: Torch) -> str:
     """Return why ranks with this torch crash at their exit after a training, or empty."""
     release = torch.version.partition("+")[0].lower()
     for pin in pins.shipped():
-        limits = Limits(f"PyTorch {pin.version}", pin.recipe.limits)
+        limits = recipes.limit(pin)
         if pin.version == release and limits.problems("Python", torch.python_version, "", EXIT):
             python = torch.python_version
             return _CAUSE.format(python=python, torch=limits.of, wanted=limits.text(EXIT))

@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass, replace
 
 from patchgen.core.patch import patchfile
-from patchgen.core.patch.recipes import Recipe
+from patchgen.core.recipes import Recipe
 from patchgen.core.wheel import provenance
 from patchgen.core.wheel.provenance import Isolation
 from patchgen.core.wheel.session import Session

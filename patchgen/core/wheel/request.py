@@ -7,10 +7,10 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from patchgen.core.patch import recipes
-from patchgen.core.patch.limits import Limits
+from patchgen.core import recipes
 from patchgen.core.patch.pins import Pin
 from patchgen.core.patch.version import build_version
+from patchgen.core.recipes import Limits
 from patchgen.core.source import Places
 from patchgen.core.wheel import caches, variables
 from patchgen.errors import OptionsError
@@ -113,12 +113,12 @@ class BuildRequest:
     @property
     def recipe(self) -> recipes.Recipe:
         """Recipe of the pin."""
-        return self.pin.recipe
+        return recipes.read(self.pin)
 
     @property
     def limits(self) -> Limits:
         """Versions with which the release builds."""
-        return Limits(f"PyTorch {self.pin.version}", self.recipe.limits)
+        return recipes.limit(self.pin)
 
     @property
     def given(self) -> dict[str, str]:

@@ -18,6 +18,7 @@ import pytest
 from support.trees import tool
 from support.wheelhouse import PROVENANCE, Entry, Fake, zipped
 
+from patchgen.core import recipes
 from patchgen.core.wheel import delivery
 from patchgen.core.wheel.compare import compare
 from patchgen.system.wheel import normalise
@@ -34,7 +35,7 @@ class Pip:
         self.links = root / "links"
         self.python = root / "venv" / "bin" / "python"
         self.constraints = root / "constraints.txt"
-        self.recipe = PROVENANCE.pin.recipe
+        self.recipe = recipes.read(PROVENANCE.pin)
         # With the pip that is here: to install another takes longer than all tests with it.
         ours = Path(str(importlib.import_module("pip").__file__)).parent
         create = [sys.executable, "-m", "venv", "--without-pip", str(self.python.parents[1])]

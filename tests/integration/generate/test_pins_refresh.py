@@ -15,11 +15,10 @@ from support.trees import git
 
 import patchgen
 from patchgen.core.patch import pins
-from patchgen.core.patch.recipes import Recipe
 
 SHIPPED = pins.shipped()
 PACKAGE = Path(patchgen.__file__).parent
-RECIPE = Recipe(disk=7)
+RECIPE = {"disk": 7}
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,15 @@ from __future__ import annotations
 import glob
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from patchgen.core.patch.recipes import Recipe
 from patchgen.errors import OptionsError, file_errors
 
 _DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 DEFAULT = "57bffc3"
 _LAYOUTS = os.path.join(glob.escape(_DIRECTORY), "layouts", "*.json")
+_OPTIONAL = ("recipe", "grafts")
 _SHORTEST = 7  # digits of a commit prefix
 OTHERWISE = (
     "make a pin from its checkout (switchml-patch pins make; for 2.8 to 2.13 with --layout "
@@ -59,7 +59,7 @@ class Pin(NamedTuple):
     The fields from `source_dir` to `cmake_source_dir` are for the templates. `hooks_sha256` is the
     digest of the rendered hooks, for which alone the post-images are valid. Releases of one
     `layout` have the fields of LAYOUT in common. `grafts` are other commits with the same process
-    group, which is all that a graft needs.
+    group, which is all that a graft needs. `recipe` is what `core.recipes` reads.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Pin(NamedTuple):
     hooks_sha256: str
     files: tuple[HookedFile, ...]
     anchors: tuple[Anchor, ...] = ()
-    recipe: Recipe = Recipe()
+    recipe: Mapping[str, Any] = {}
     grafts: tuple[str, ...] = ()
 
     @property
@@ -119,9 +119,8 @@ def from_json(text: str) -> Pin:
         for file in data.pop("files")
     )
     anchors = tuple(Anchor(**anchor) for anchor in data.pop("anchors", ()))
-    recipe = Recipe(**data.pop("recipe", {}))
     grafts = tuple(data.pop("grafts", ()))
-    return Pin(files=files, anchors=anchors, recipe=recipe, grafts=grafts, **data)
+    return Pin(files=files, anchors=anchors, grafts=grafts, **data)
 
 
 def to_json(pin: Pin) -> str:
@@ -130,9 +129,9 @@ def to_json(pin: Pin) -> str:
         {**file._asdict(), "hooks": [one._asdict() for one in file.hooks]} for file in pin.files
     ]
     anchors = [anchor._asdict() for anchor in pin.anchors]
-    about = {name: value for name, value in pin._asdict().items() if value or name != "grafts"}
+    about = {name: value for name, value in pin._asdict().items() if value or name not in _OPTIONAL}
     del about["files"]
-    data = {**about, "anchors": anchors, "recipe": pin.recipe._asdict(), "files": files}
+    data = {**about, "anchors": anchors, "files": files}
     return json.dumps(data, indent=2) + "\n"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from patchgen.core.patch import render
-from patchgen.core.patch.limits import BLAS
+from patchgen.core.recipes import BLAS
 from patchgen.core.wheel.check.tools import Tools
 from patchgen.errors import ToolError
 from patchgen.system import files, paths

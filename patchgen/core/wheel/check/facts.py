@@ -11,7 +11,7 @@ from typing import Any
 
 from patchgen.core.library import archive, homes
 from patchgen.core.library.archive import Archive
-from patchgen.core.patch.limits import BLAS, EXIT, Limits
+from patchgen.core.recipes import BLAS, EXIT, Limits
 from patchgen.core.wheel.check import configure
 from patchgen.core.wheel.check.advice import reason
 from patchgen.core.wheel.check.configure import Configuration

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
-from patchgen.core.patch.limits import BLAS, Limits
+from patchgen.core.recipes import BLAS, Limits
 from patchgen.core.wheel.check import advice
 from patchgen.core.wheel.check.advice import lines, relock
 from patchgen.core.wheel.check.configure import Configuration

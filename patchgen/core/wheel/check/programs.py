@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from patchgen.core.patch import limits as versions
+from patchgen.core import recipes as versions
 from patchgen.core.wheel.check.advice import lines, relock
 from patchgen.core.wheel.check.facts import Facts
 from patchgen.core.wheel.check.tools import Answer

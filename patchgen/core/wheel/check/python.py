@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from packaging.version import Version
 
-from patchgen.core.patch.limits import EXIT, Limits, plain
+from patchgen.core.recipes import EXIT, Limits, plain
 from patchgen.core.wheel.check.advice import relock
 from patchgen.core.wheel.check.facts import Facts, list_packages
 from patchgen.errors import ToolError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from patchgen.core.patch import recipes
-from patchgen.core.patch.recipes import Recipe
+from patchgen.core import recipes
+from patchgen.core.recipes import Recipe
 from patchgen.core.wheel.check.facts import Facts
 from patchgen.system import machine
 from patchgen.system.checks import Check

@@ -19,8 +19,9 @@ from patchgen.options import resolve
 from patchgen.system.checks import Check
 
 SHIPPED = pins.find("v1.7.1", pins.shipped())
-RECIPE = SHIPPED.recipe._replace(
-    limits={
+RECIPE = {
+    **SHIPPED.recipe,
+    "limits": {
         "python": ">=3.6.2,<3.10",
         "python's exit": ">=3.6.2,<3.9",
         "blas": "",
@@ -34,7 +35,7 @@ RECIPE = SHIPPED.recipe._replace(
         "mkl": "<2024.1",
         "pyyaml": "",
     },
-)
+}
 PIN = SHIPPED._replace(recipe=RECIPE)
 CLIENT = Client(None, headers=False)
 GOOD = {
@@ -106,7 +107,7 @@ def test_a_lock_that_fits() -> None:
 def test_an_environment_takes_room_too(
     tmp_path: Path, within: LockedEnvironment | None, needed: str
 ) -> None:
-    pin = PIN._replace(recipe=RECIPE._replace(disk=1))
+    pin = PIN._replace(recipe={**RECIPE, "disk": 1})
     asked = replace(ask(str(tmp_path)), pin=pin)
     *_, row = room.check_machine(Facts(asked, CLIENT, within))
     assert row.found.endswith(f"GiB free, {needed} needed")
@@ -172,7 +173,7 @@ def test_blas_of_a_lock(packages: dict[str, str], found: str) -> None:
     if not found:
         put = f"put mkl and mkl-include {RELOCK}; or build without: --accept no-blas"
         assert row.problems[1] == put
-    free = PIN._replace(recipe=RECIPE._replace(limits={}))
+    free = PIN._replace(recipe={**RECIPE, "limits": {}})
     assert not [*link.check_blas(replace(locked(GOOD), request=replace(ask(), pin=free)))]
 
 

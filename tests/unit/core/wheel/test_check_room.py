@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support import unprivileged
 
-from patchgen.core.patch.recipes import Recipe
+from patchgen.core.recipes import Recipe
 from patchgen.core.wheel.check import room
 from patchgen.system import machine
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.wheelhouse import PROVENANCE
 
-from patchgen.core.patch.recipes import Recipe
+from patchgen.core.recipes import Recipe, read
 from patchgen.core.wheel import delivery, provenance
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.session import Session
@@ -24,7 +24,7 @@ def lines(version: str, recipe: Recipe) -> list[str]:
 
 
 def test_constraints_name_this_torch_and_what_it_runs_with() -> None:
-    recipe = PROVENANCE.pin.recipe
+    recipe = read(PROVENANCE.pin)
     assert lines("1.7.1+switchml", recipe) == ["torch==1.7.1+switchml", "numpy<1.24"]
     assert lines("1.7.1+switchml.rdma", Recipe()) == ["torch==1.7.1+switchml.rdma"]
 
@@ -51,7 +51,7 @@ def test_another_wheel_of_that_name_is_replaced(
 
 
 def test_companions_are_of_the_recipe() -> None:
-    first, second = delivery.list_commands("py", "/w/a.whl", "/w/c.txt", PROVENANCE.pin.recipe)
+    first, second = delivery.list_commands("py", "/w/a.whl", "/w/c.txt", read(PROVENANCE.pin))
     assert first == ("py", "-m", "pip", "install", "--force-reinstall", "--no-deps", "/w/a.whl")
     assert second[-4:] == ("--constraint", "/w/c.txt", "torch", "torchvision==0.8.2")
     assert delivery.list_commands("py", "a", "c", Recipe())[1][-1] == "torch"

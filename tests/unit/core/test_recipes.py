@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from patchgen.core import recipes
 from patchgen.core.patch import pins
-from patchgen.core.patch.limits import Limits
+from patchgen.core.recipes import Limits
 from patchgen.core.wheel.check import advice
 
-REPOSITORY = Path(__file__).parents[4]
-RECIPES = {pin.version: pin.recipe for pin in pins.shipped() if pin.recipe.limits}
+REPOSITORY = Path(__file__).parents[3]
+RECIPES = {pin.version: recipes.read(pin) for pin in pins.shipped() if pin.recipe}
 
 
 def limits(version: str) -> Limits:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from patchgen.core.patch import limits
-from patchgen.core.patch.limits import Limits
+from patchgen.core import recipes
+from patchgen.core.recipes import Limits
 from patchgen.core.wheel.check import advice
 from patchgen.core.wheel.check.programs import identify
 from patchgen.errors import ToolError
@@ -41,7 +41,7 @@ def test_limits(name: str, version: str, limit: str | None, *, fits: bool) -> No
     ],
 )
 def test_first_version(text: str, expected: str | None) -> None:
-    assert limits.first(text) == expected
+    assert recipes.first(text) == expected
 
 
 def test_what_is_no_compiler() -> None:
