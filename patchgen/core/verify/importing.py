@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from patchgen.core import meanings
 from patchgen.core.patch.version import flags_of
 from patchgen.core.torch import PLUGIN, Installed, Torch, name_client, probe_torch
 from patchgen.core.verify import exits, libraries
@@ -22,14 +22,6 @@ _NOTHING = (
     "switchml-patch plugin build"
 )
 _LONGEST = 300  # characters of an error
-_HINTS = (
-    (r"undefined symbol: \S*(switchml|rte_|grpc|google|protobuf|ibv_|mlx)",
-     "the client library was built with other flags than this torch; build with its flags"),
-    (r"undefined symbol", "its libraries are not of one build; build again from a clean tree"),
-    (r"failed to map segment", "programs cannot be mapped there; set TMPDIR to another directory"),
-    (r"No module named", "install what is missing for this interpreter, or give another"),
-    (r"cannot open shared object file", "see the libraries"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -120,7 +112,7 @@ def _describe(report: Mapping[str, Any]) -> str:
 def _shorten(problem: str) -> str:
     """Return the last line of a problem, with advice."""
     error = problem.splitlines()[-1][:_LONGEST]
-    hint = next((text for words, text in _HINTS if re.search(words, problem)), None)
+    hint = meanings.find("import", problem)
     return f"{error}; {hint}" if hint else error
 
 

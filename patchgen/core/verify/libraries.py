@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Iterable, Mapping
 
+from patchgen.core import meanings
 from patchgen.core.verify.subject import Subject, environment
 from patchgen.system.checks import Check
 from patchgen.system.process import Program, capture
@@ -18,17 +19,6 @@ NAME = "libraries"
 
 _PATTERNS = ("*.so", "lib/*.so*")
 _DRIVER = ("libcuda.so.1", "libnvidia-ml.so.1")  # NVIDIA's driver, which is not needed for building
-_WHERE = (
-    (r"grpc|gpr|protobuf|upb|address_sorting|absl|re2|cares|libssl|libcrypto",
-     "of gRPC, which is not where it was at the build (--grpc-home); put it there or build again"),
-    (r"glog|boost|numa|ibverbs|mlx|mnl|hugetlbfs",
-     "which the SwitchML client library needs; install its package"),
-    (r"cud|cublas|cufft|curand|cusolver|cusparse|nvrtc|nvToolsExt|nccl",
-     "of CUDA; install the toolkit that this torch was built with"),
-    (r"GLIBC|GLIBCXX|CXXABI",
-     "of a newer system than this one; build where it is to run, or use the environment's"),
-)  # fmt: skip
-_ELSE = "install its package, or add its directory to LD_LIBRARY_PATH"
 
 
 def check(subject: Subject, root: str) -> Check:
@@ -87,5 +77,5 @@ def _ldd(subject: Subject, command: list[str], environ: dict[str, str], name: st
 
 def _problems(missing: Missing) -> Iterable[str]:
     for name, users in sorted(missing.items()):
-        where = next((text for words, text in _WHERE if re.search(words, name)), _ELSE)
-        yield f"{name} not found, for {', '.join(sorted(users))}: {where}"
+        where = f"{name} not found, for {', '.join(sorted(users))}"
+        yield f"{where}: {meanings.find('library', name)}"

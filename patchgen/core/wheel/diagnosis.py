@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-_MEANINGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "meanings.json")
+from patchgen.core import meanings
 
 # The first match counts, since later errors are consequences of it.
 _ERRORS = (
@@ -61,14 +59,7 @@ def diagnose(lines: Iterable[str]) -> Diagnosis | None:
             if text.startswith("CMake Error"):
                 following = [rest.strip() for (_, rest), _ in zip(numbered, range(_FOLLOWING))]
                 text = " ".join([text, *filter(None, following)])
-            return Diagnosis(text[:_LONGEST], number, meaning(text))
+            return Diagnosis(text[:_LONGEST], number, meanings.find("build", text))
         if fallback is None and _LAST.search(text):
             fallback = Diagnosis(text[:_LONGEST], number, None)
     return fallback
-
-
-def meaning(error: str) -> str | None:
-    """Return the usual meaning of an error, and what to do."""
-    with open(_MEANINGS, encoding="utf-8") as file:
-        known = json.load(file)
-    return next((entry["means"] for entry in known if re.search(entry["error"], error)), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from patchgen.core import meanings
 from patchgen.errors import ToolError
 from patchgen.options import FLAGS
 
@@ -36,19 +37,6 @@ PACKAGES = {
     },
 }
 _CARDS = [flag.field for flag in FLAGS if flag.cards]
-_HINTS = (
-    (r"^google::protobuf|^grpc|^absl", "gRPC's libraries in GRPC_HOME do not fit or are not whole"),
-    (r"^google::", "the client library was built with another glog, before 0.6: install that one"),
-    (r"^rte_", "DPDK in DPDK_HOME is not the one that the client library was built with"),
-    *(
-        (
-            rf"^({f'ibv|{card}dv' if card == _CARDS[0] else f'{card}dv'})_",
-            f"DPDK was built with the {card} driver: add --{card}",
-        )
-        for card in _CARDS
-    ),
-    (r"^boost::", "the client library was built with another Boost: install that one"),
-)
 _SHOWN = 3  # undefined symbols
 
 
@@ -92,7 +80,7 @@ def explain_linker(output: str, *, conda: bool) -> list[str]:
     symbols = list(
         dict.fromkeys(re.findall(r"undefined (?:reference to|symbol:) [`']?([^\n']+)", output))
     )
-    hints = [hint for pattern, hint in _HINTS if any(re.search(pattern, one) for one in symbols)]
+    hints = dict.fromkeys(filter(None, map(_explain_symbol, symbols)))
     if symbols:
         more = f" and {len(symbols) - _SHOWN} more" if len(symbols) > _SHOWN else ""
         return [
@@ -101,6 +89,13 @@ def explain_linker(output: str, *, conda: bool) -> list[str]:
         ]
     why = lines(ToolError(output))  # without the command, which is long
     return [*(why[1:] or why), "the client library does not link: build it again here"]
+
+
+def _explain_symbol(symbol: str) -> str | None:
+    for card in _CARDS:
+        if symbol.startswith((f"{card}dv_", "ibv_" if card == _CARDS[0] else f"{card}dv_")):
+            return f"DPDK was built with the {card} driver: add --{card}"
+    return meanings.find("link", symbol)
 
 
 def install(library: str, *, conda: bool) -> str:
