@@ -18,7 +18,7 @@ from patchgen.system.interpreter import locate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchgen.cli.params import Sources
+    from patchgen.core.source import Places
     from patchgen.core.wheel import BuildRequest, Plan
     from patchgen.core.wheel.delivery import Delivered
 
@@ -50,7 +50,7 @@ def build(
     *,
     request: BuildRequest,
     cache: str | None,
-    places: Sources,
+    places: Places,
     without: tuple[str, ...],
     settings: tuple[str, ...],
     jobs: int | None,
@@ -70,7 +70,7 @@ def build(
         python=locate(request.python) if request.python else None,
         cache=params.cache(cache),
         settings=variables.parse(settings),
-        places=places.find(),
+        places=places,
         without=without,
         jobs=jobs,
         configs=tuple(os.path.abspath(path) for path in configs),

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -20,8 +20,9 @@ from patchgen.system import paths
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from patchgen.cli.params import Sources, Variables
+    from patchgen.cli.params import Variables
     from patchgen.core.library.archive import Archive
+    from patchgen.core.source import Places
     from patchgen.extras.client.checkout import CommitOrigin
     from patchgen.extras.client.fixes import Fix
 
@@ -47,7 +48,7 @@ class _Origin:
 
     source: str | None
     cache: str | None
-    places: Sources
+    places: Places
 
     def read(self, commit: str = fixes.COMMIT) -> CommitOrigin:
         """Find the places, and print which files of SOURCE are not in the commit.
@@ -56,10 +57,12 @@ class _Origin:
             OptionsError: a place does not exist.
             TreeError: SOURCE lacks the commit.
         """
-        references = [checkout.find_reference(self.source, commit)] if self.source else []
-        for line in [line for one in references for line in checkout.list_ignored(one, commit)]:
-            say(f"note: {line}")
-        places = self.places.find(*references)
+        places = self.places
+        if self.source:
+            reference = checkout.find_reference(self.source, commit)
+            for line in checkout.list_ignored(reference, commit):
+                say(f"note: {line}")
+            places = replace(places, references=[*places.references, reference])
         return checkout.CommitOrigin(params.cache(self.cache), places, commit=commit)
 
 
@@ -87,17 +90,15 @@ def client() -> None:
 
 
 @client.command(cls=Command)
-@click.option(
-    "-o",
-    "--output",
-    type=path_types.Named(),
+@path_types.output_option(
+    "DIR",
+    f"Directory for the clone. [default: {checkout.NAME}]",
+    kind=path_types.Named(),
     default=checkout.NAME,
-    metavar="DIR",
-    help=f"Directory for the clone. [default: {checkout.NAME}]",
 )
 @params.place_options
 @params.cache_option
-def source(output: str, places: Sources, cache: str | None) -> None:
+def source(output: str, places: Places, cache: str | None) -> None:
     """Fetch the pinned commit of p4app-switchML, and verify it.
 
     An existing clone is verified and never changed. Submodules are not needed.
@@ -118,13 +119,7 @@ def _home(variables: Variables, path: str, variable: str) -> str:
 @client.command(cls=Command)
 @_source_argument
 @_library_options
-@click.option(
-    "-o",
-    "--output",
-    type=path_types.OUTPUT_DIRECTORY,
-    metavar="HOME",
-    help="Directory to install into. [default: SWITCHML_HOME]",
-)
+@path_types.output_option("HOME", "Directory to install into. [default: SWITCHML_HOME]")
 @_without_option
 @click.option(
     "--commit",
@@ -195,12 +190,8 @@ def _choose_fitting(chosen: tuple[Fix, ...], sources: Mapping[str, bytes]) -> tu
 
 @client.command(cls=Command)
 @_source_argument
-@click.option(
-    "-o",
-    "--output",
-    type=path_types.OUTPUT_FILE,
-    metavar="FILE",
-    help="File for the patch. [default: stdout]",
+@path_types.output_option(
+    "FILE", "File for the patch. [default: stdout]", kind=path_types.OUTPUT_FILE
 )
 @click.option(
     "--controller",

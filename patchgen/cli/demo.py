@@ -22,13 +22,10 @@ _PICTURE, _DATA = "loss.png", "demo.json"
 
 
 @click.command(cls=Command)
-@click.option(
-    "-o",
-    "--output",
-    type=path_types.OUTPUT_DIRECTORY,
+@path_types.output_option(
+    "DIR",
+    "Directory for the plot and the measurements. [default: build/demo]",
     default=os.path.join("build", "demo"),
-    metavar="DIR",
-    help="Directory for the plot and the measurements. [default: build/demo]",
 )
 @click.option(
     "--ranks",

@@ -29,13 +29,11 @@ def env() -> None:
     help="Environment file, in this directory or shipped with the tool: environment.yml has CUDA "
     f"10.1, environment-cpu.yml no CUDA. [default: {params.ENVIRONMENT}]",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=path_types.OUTPUT_FILE,
+@path_types.output_option(
+    "FILE",
+    f"Lock file to write. [default: {params.LOCK}]",
+    kind=path_types.OUTPUT_FILE,
     default=params.LOCK,
-    metavar="FILE",
-    help=f"Lock file to write. [default: {params.LOCK}]",
 )
 @click.option(
     "--platform",
@@ -72,15 +70,7 @@ def lock(
 
 
 @env.command(cls=Command)
-@click.option(
-    "-o",
-    "--output",
-    "prefix",
-    type=path_types.OUTPUT_DIRECTORY,
-    required=True,
-    metavar="PREFIX",
-    help="Directory of the environment.",
-)
+@path_types.output_option("PREFIX", "Directory of the environment.", name="prefix", required=True)
 @params.lock_option
 @params.cache_option
 def create(prefix: str, lock_file: str, cache: str | None) -> None:

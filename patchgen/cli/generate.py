@@ -21,12 +21,8 @@ _NAME = "switchml_pytorch.patch"
 @click.command(cls=Command)
 @variable_options
 @pytorch_option
-@click.option(
-    "-o",
-    "--output",
-    type=path_types.OUTPUT_FILE,
-    metavar="FILE",
-    help=f"File to write, - for stdout. [default: BUILDDIR/{_NAME}]",
+@path_types.output_option(
+    "FILE", f"File to write, - for stdout. [default: BUILDDIR/{_NAME}]", kind=path_types.OUTPUT_FILE
 )
 @json_option
 def generate(

@@ -13,7 +13,8 @@ from patchgen.errors import TreeError
 from patchgen.system import interpreter, paths
 
 if TYPE_CHECKING:
-    from patchgen.cli.params import Sources, Variables
+    from patchgen.cli.params import Variables
+    from patchgen.core.source import Places
 
 _NAME = "switchml_graft.so"
 
@@ -30,12 +31,8 @@ def graft() -> None:
 @graft.command(cls=Command)
 @params.variable_options
 @params.torch_option
-@click.option(
-    "-o",
-    "--output",
-    type=path_types.OUTPUT_FILE,
-    metavar="LIB.so",
-    help=f"File to write. [default: BUILDDIR/{_NAME}]",
+@path_types.output_option(
+    "LIB.so", f"File to write. [default: BUILDDIR/{_NAME}]", kind=path_types.OUTPUT_FILE
 )
 @option(
     "--source",
@@ -71,7 +68,7 @@ def build(
     pytorch: str | None,
     cuda_home: str | None,
     cache: str | None,
-    places: Sources,
+    places: Places,
     output: str | None,
 ) -> None:
     """Compile a graft, and try it in its torch."""
@@ -86,7 +83,7 @@ def build(
     made = grafts.GraftRequest(
         library,
         torch,
-        grafts.GraftOrigin(directory, places.find()),
+        grafts.GraftOrigin(directory, places),
         os.environ,
         source=tree,
         cuda_home=cuda_home,

@@ -254,10 +254,15 @@ def _option(variable: Variable) -> Callable[[Command], Command]:
 def place_options(command: Command) -> Command:
     """Add --mirror and --reference; the command gets them as `places`."""
 
-    def pack(given: Mapping[str, Any]) -> Sources:
-        return Sources(tuple(given["mirrors"]), tuple(given["references"]))
+    def find(given: Mapping[str, Any]) -> Places:
+        from patchgen.core.source import places  # few commands need it
 
-    command = gather("places", pack, ("mirrors", "references"))(command)
+        return places.Places(
+            [places.parse_mirror(mirror) for mirror in given["mirrors"]],
+            [places.parse_reference(reference) for reference in given["references"]],
+        )
+
+    command = gather("places", find, ("mirrors", "references"))(command)
     return _mirror_option(_reference_option(command))
 
 
@@ -345,23 +350,3 @@ def cache(given: str | None) -> str:
             raise OptionsError("HOME is not set; name a cache with --cache or XDG_CACHE_HOME")
         given = os.path.join(base, "switchml-patch")
     return os.path.normpath(os.path.join(os.getcwd(), given))
-
-
-class Sources(NamedTuple):
-    """Values of --mirror and --reference."""
-
-    mirrors: tuple[str, ...]
-    references: tuple[str, ...]
-
-    def find(self, *references: str) -> Places:
-        """Check that these places exist, and return them; further references come last.
-
-        Raises:
-            OptionsError: a place does not exist.
-        """
-        from patchgen.core.source import places  # few commands need it
-
-        return places.Places(
-            [places.parse_mirror(mirror) for mirror in self.mirrors],
-            [places.parse_reference(reference) for reference in (*self.references, *references)],
-        )

@@ -35,3 +35,24 @@ class _Output(Named):
 
 OUTPUT_FILE = _Output(outputs.try_file)
 OUTPUT_DIRECTORY = _Output(outputs.try_directory)
+
+
+def output_option(
+    metavar: str,
+    text: str,
+    *,
+    kind: click.Path = OUTPUT_DIRECTORY,
+    name: str = "output",
+    **attributes: Any,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds -o and --output to a command.
+
+    Args:
+        metavar: as in click.
+        text: its help.
+        kind: type of the path.
+        name: parameter of the command that gets the path.
+        attributes: as in click.
+    """
+    names = ("-o", "--output", name)
+    return click.option(*names, type=kind, metavar=metavar, help=text, **attributes)

@@ -16,8 +16,8 @@ from patchgen.errors import TreeError, file_errors
 from patchgen.system import files, paths
 
 if TYPE_CHECKING:
-    from patchgen.cli.params import Sources
     from patchgen.core.patch.pins import Pin
+    from patchgen.core.source import Places
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -47,13 +47,7 @@ def pins(*, as_json: bool) -> None:
 )
 @click.option("--name", required=True, metavar="NAME", help="Name of the pin, such as v1.7.1.")
 @click.option("--commit", required=True, metavar="ID", help="Commit of the pin, all 40 digits.")
-@click.option(
-    "-o",
-    "--output",
-    type=path_types.OUTPUT_FILE,
-    metavar="FILE",
-    help="File to write. [default: stdout]",
-)
+@path_types.output_option("FILE", "File to write. [default: stdout]", kind=path_types.OUTPUT_FILE)
 def make(tree: str, layout: str, name: str, commit: str, output: str | None) -> None:
     """Make a pin from an unpatched checkout."""
     from patchgen.core.patch import pinning
@@ -70,7 +64,7 @@ def make(tree: str, layout: str, name: str, commit: str, output: str | None) -> 
 @pins.command(cls=Command)
 @params.place_options
 @params.cache_option
-def refresh(places: Sources, cache: str | None) -> None:
+def refresh(places: Places, cache: str | None) -> None:
     """Update the shipped pins after a change of a hook, an anchor or a commit.
 
     Reads the hooked files from the cache, a mirror or the network. Writes nothing if an anchor no
@@ -79,7 +73,7 @@ def refresh(places: Sources, cache: str | None) -> None:
     from patchgen.core.patch import pinning
     from patchgen.core.source.commit import open_pinned
 
-    directory, sources = params.cache(cache), places.find()
+    directory, sources = params.cache(cache), places
     made, drifted = [], []
     with progress(), file_errors():
         for pin in known.read_shipped():

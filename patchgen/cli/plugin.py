@@ -36,13 +36,7 @@ def _prepare(variables: Variables, python: str, cache: str | None) -> PluginRequ
 @plugin.command(cls=Command)
 @params.variable_options
 @params.torch_option
-@click.option(
-    "-o",
-    "--output",
-    type=path_types.OUTPUT_DIRECTORY,
-    metavar="DIR",
-    help="Directory for the wheel. [default: BUILDDIR]",
-)
+@path_types.output_option("DIR", "Directory for the wheel. [default: BUILDDIR]")
 @click.option(
     "--bundle",
     "bundled",
@@ -115,13 +109,7 @@ def uninstall(torch_python: str) -> None:
 
 @plugin.command(cls=Command)
 @params.flag_options
-@click.option(
-    "-o",
-    "--output",
-    type=path_types.OUTPUT_DIRECTORY,
-    metavar="DIR",
-    help="Directory for the archive. [default: BUILDDIR]",
-)
+@path_types.output_option("DIR", "Directory for the archive. [default: BUILDDIR]")
 def sdist(variables: Variables, output: str | None) -> None:
     """Write a source archive that pip compiles for the torch that it finds."""
     from patchgen.extras.install.plugin import sdist as archive

@@ -16,7 +16,7 @@ from patchgen.cli.console import Command, data, end, option, print_json, progres
 from patchgen.errors import CheckError
 
 if TYPE_CHECKING:
-    from patchgen.cli.params import Sources
+    from patchgen.core.source import Places
     from patchgen.core.wheel.rebuild import Kinds
 
 _OUTPUT = "rebuilt"
@@ -39,13 +39,10 @@ _WHEEL_WORK = "/var/tmp/switchml-patch/rebuild"  # noqa: S108  # survives a rebo
     metavar="DIR",
     help=f"Directory to build in. [default: {_WHEEL_WORK} for PyTorch, else a temporary one]",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=path_types.OUTPUT_DIRECTORY,
+@path_types.output_option(
+    "DIR",
+    f"Directory for the rebuilt file and the attestation. [default: {_OUTPUT}]",
     default=_OUTPUT,
-    metavar="DIR",
-    help=f"Directory for the rebuilt file and the attestation. [default: {_OUTPUT}]",
 )
 @click.option(
     "--python",
@@ -85,7 +82,7 @@ def rebuild(
     lock_file: str | None,
     pytorch: str | None,
     source: str | None,
-    places: Sources,
+    places: Places,
     cache: str | None,
     dry_run: bool,
     as_json: bool,
@@ -116,7 +113,7 @@ def rebuild(
         python=locate(interpreter) if interpreter else None,
         lock=os.path.abspath(lock),
         source=os.path.abspath(source) if source else None,
-        places=places.find(),
+        places=places,
     )
     with progress():
         missing = again.find_missing(original, kinds, request)

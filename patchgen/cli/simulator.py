@@ -18,14 +18,7 @@ def simulator() -> None:
 
 
 @simulator.command(cls=Command)
-@click.option(
-    "-o",
-    "--output",
-    type=path_types.OUTPUT_DIRECTORY,
-    required=True,
-    metavar="DIR",
-    help="Directory to install into.",
-)
+@path_types.output_option("DIR", "Directory to install into.", required=True)
 @click.option(
     "--aggregator",
     metavar="HOST:PORT",

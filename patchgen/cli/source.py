@@ -13,19 +13,12 @@ from patchgen.core.patch import pins
 from patchgen.system import paths
 
 if TYPE_CHECKING:
-    from patchgen.cli.params import Sources
-    from patchgen.core.source import Source
+    from patchgen.core.source import Places, Source
 
 
 @click.command(cls=Command)
-@click.option(
-    "-o",
-    "--output",
-    "directory",
-    type=path_types.Named(),
-    required=True,
-    metavar="DIR",
-    help="Directory for the source.",
+@path_types.output_option(
+    "DIR", "Directory for the source.", kind=path_types.Named(), name="directory", required=True
 )
 @pytorch_option
 @params.place_options
@@ -36,7 +29,7 @@ def source(
     *,
     directory: str,
     pytorch: str | None,
-    places: Sources,
+    places: Places,
     without: tuple[str, ...],
     everything: bool,
     as_json: bool,
@@ -55,7 +48,7 @@ def source(
         pin,
         without=without,
         everything=everything,
-        places=places.find(),
+        places=places,
     )
     with progress():
         tree = sources.obtain(paths.from_native(directory), wanted)
