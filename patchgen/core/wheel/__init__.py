@@ -14,6 +14,7 @@ from patchgen.core.wheel.place import Place
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.session import Session
 from patchgen.core.wheel.stages import environment
+from patchgen.core.wheel.values import Built
 from patchgen.errors import CheckError, InterruptedRun, file_errors
 from patchgen.system.checks import Check
 
@@ -55,10 +56,6 @@ class Plan:
         return environment.read_variables(self.request, self.place)
 
 
-class _UndoneError(Exception):
-    """Ends a plan at the first stage that has something to make."""
-
-
 def plan(request: BuildRequest) -> Plan:
     """Find out what is already done and what is missing. Changes nothing.
 
@@ -68,40 +65,14 @@ def plan(request: BuildRequest) -> Plan:
         ToolError: the interpreter or the compiler does not run.
     """
     request.validate()
-
-    def stop(_: Session, stage: str) -> None:
-        raise _UndoneError(stage)
-
     with file_errors():
-        session = Session(request, stop)
-        try:
-            stages.run_all(session)
-        except _UndoneError as undone:
-            first = str(undone)
-        else:
-            return Plan(session)
+        session = Session(request)
+        first = next(stages.run_all(session), None)
+    if first is None:
+        return Plan(session)
     rest = itertools.dropwhile(lambda name: name != first, stages.list_names(request))
     checked = not stages.CHECKED.isdisjoint(rest)
     return Plan(session, first, tuple(_find_missing(request)) if checked else ())
-
-
-class _Stages:
-    """Stages that a build has begun, in order. The first one announces the plan."""
-
-    def __init__(self, announce: Callable[[Plan], None]) -> None:
-        self._announce = announce
-        self.names: list[str] = []
-
-    def allow(self, session: Session, stage: str) -> None:
-        """Record a stage, or refuse it where a requirement is missing."""
-        request = session.request
-        if not self.names:
-            self._announce(Plan(session, stage))
-        if stage in stages.CHECKED and stages.CHECKED.isdisjoint(self.names):
-            refuse_missing(_find_missing(request))
-        names = stages.list_names(request)
-        _LOGGER.info("[%d/%d] %s", names.index(stage) + 1, len(names), stage)
-        self.names.append(stage)
 
 
 def build(request: BuildRequest, announce: Callable[[Plan], None]) -> Delivered:
@@ -119,19 +90,37 @@ def build(request: BuildRequest, announce: Callable[[Plan], None]) -> Delivered:
         InterruptedRun: Ctrl-C.
     """
     request.validate()
-    begun = _Stages(announce)
-    with session.start(request, begun.allow) as started:
+    begun: list[str] = []
+    with session.start(request) as started:
         try:
-            built = stages.run_all(started)
+            built = _run(started, begun, announce)
         except KeyboardInterrupt:
-            if not begun.names:
+            if not begun:
                 raise
             raise InterruptedRun(
-                f"interrupted in stage {begun.names[-1]}; the same command goes on from there"
+                f"interrupted in stage {begun[-1]}; the same command goes on from there"
             ) from None
-        if not begun.names:
+        if not begun:
             announce(Plan(started))
         return delivery.deliver(started, built)
+
+
+def _run(session: Session, begun: list[str], announce: Callable[[Plan], None]) -> Built:
+    """Run all stages; add the name of each that begins to `begun`."""
+    request, running = session.request, stages.run_all(session)
+    names = stages.list_names(request)
+    while True:
+        try:
+            stage = next(running)
+        except StopIteration as end:
+            built: Built = end.value
+            return built
+        if not begun:
+            announce(Plan(session, stage))
+        if stage in stages.CHECKED and stages.CHECKED.isdisjoint(begun):
+            refuse_missing(_find_missing(request))
+        _LOGGER.info("[%d/%d] %s", names.index(stage) + 1, len(names), stage)
+        begun.append(stage)
 
 
 def _find_missing(request: BuildRequest) -> list[Check]:

@@ -6,8 +6,9 @@ import contextlib
 import functools
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from patchgen.core.wheel import place as places
 from patchgen.core.wheel.journal import Journal
@@ -17,14 +18,16 @@ from patchgen.errors import FileError, file_errors
 from patchgen.system import lock as locks
 from patchgen.system import paths
 
+T = TypeVar("T")
+Making = Generator[str, None, T]
+"""Run of stages, which yields the name of each that has something to make, and their result."""
+
 
 @dataclass(frozen=True)
 class Session:
     """Request and work directory of a build, for its stages."""
 
     request: BuildRequest
-    allow: Callable[[Session, str], None]
-    """Called with a stage's name before it makes something; raises to stop it."""
     guard: int | None = None
     """Descriptor of the lock that programs inherit; None in a plan."""
 
@@ -41,13 +44,9 @@ class Session:
         """Journal in the work directory."""
         return Journal(self.request.work)
 
-    def begin(self, stage: str) -> None:
-        """Announce that a stage has something to make."""
-        self.allow(self, stage)
-
 
 @contextlib.contextmanager
-def start(request: BuildRequest, allow: Callable[[Session, str], None]) -> Iterator[Session]:
+def start(request: BuildRequest) -> Iterator[Session]:
     """Lock the work directory, also against programs that a killed build left running.
 
     Raises:
@@ -59,7 +58,7 @@ def start(request: BuildRequest, allow: Callable[[Session, str], None]) -> Itera
         _make_directory(request.output, "--builddir")
         alone = locks.held(paths.from_native(request.work))
         with alone, locks.inherited(request.logs, "the compiler") as guard:
-            yield Session(request, allow, guard)
+            yield Session(request, guard)
 
 
 def _make_directory(directory: str, option: str) -> None:

@@ -1,13 +1,13 @@
 """Stages of a build, in order.
 
-A stage is a function from the session and earlier results to its own result. It returns what an
-earlier build made from the same inputs. Otherwise it calls `session.begin` with its name first.
+A stage is a generator function from the session and earlier results to its own result. It returns
+what an earlier build made from the same inputs. Otherwise it yields its name first.
 """
 
 from __future__ import annotations
 
 from patchgen.core.wheel.request import BuildRequest
-from patchgen.core.wheel.session import Session
+from patchgen.core.wheel.session import Making, Session
 from patchgen.core.wheel.stages import (
     archive,
     environment,
@@ -29,13 +29,13 @@ def list_names(request: BuildRequest) -> tuple[str, ...]:
     return _NAMES if request.python is None else _NAMES[1:]
 
 
-def run_all(session: Session) -> Built:
-    """Run all stages."""
-    locked = lock.make_lock(session) if session.request.python is None else None
-    fetched = source.fetch_source(session)
-    env = environment.make_environment(session, locked)
-    patched = patch.apply_patch(session)
-    compiled = objects.compile_objects(session, fetched, env, patched)
-    wheel = archive.pack_wheel(session, fetched, env, patched, compiled)
-    verified = verification.verify_wheel(session, env, wheel)
+def run_all(session: Session) -> Making[Built]:
+    """Run all stages. A plan ends before the first that has something to make."""
+    locked = (yield from lock.make_lock(session)) if session.request.python is None else None
+    fetched = yield from source.fetch_source(session)
+    env = yield from environment.make_environment(session, locked)
+    patched = yield from patch.apply_patch(session)
+    compiled = yield from objects.compile_objects(session, fetched, env, patched)
+    wheel = yield from archive.pack_wheel(session, fetched, env, patched, compiled)
+    verified = yield from verification.verify_wheel(session, env, wheel)
     return Built(fetched, env, patched, compiled, wheel, verified)

@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 from patchgen.core.source import Source
 from patchgen.core.wheel import provenance, setup_py
-from patchgen.core.wheel.session import Session
+from patchgen.core.wheel.session import Making, Session
 from patchgen.core.wheel.values import BuiltWheel, Environment, Objects, Patched
 from patchgen.errors import ToolError
 from patchgen.system.files import digest, sha256
@@ -21,7 +21,7 @@ _LOGGER = logging.getLogger(__name__)
 
 def pack_wheel(
     session: Session, source: Source, env: Environment, patched: Patched, objects: Objects
-) -> BuiltWheel:
+) -> Making[BuiltWheel]:
     """Run setup.py bdist_wheel, and rewrite the wheel in a fixed order, with an SBOM.
 
     An unchanged wheel of the same objects is kept.
@@ -37,7 +37,7 @@ def pack_wheel(
         file = os.path.join(request.wheels, found.name)
         if os.path.isfile(file) and sha256(file) == found.sha256:
             return found
-    session.begin("wheel")
+    yield "wheel"
     session.journal.drop(BuiltWheel)
     rough = os.path.join(request.work, "dist")
     for directory in (rough, request.wheels):

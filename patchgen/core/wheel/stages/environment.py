@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from patchgen.core.wheel import toolchain, variables
 from patchgen.core.wheel.place import Place
 from patchgen.core.wheel.request import BuildRequest
-from patchgen.core.wheel.session import Session
+from patchgen.core.wheel.session import Making, Session
 from patchgen.core.wheel.values import Environment
 from patchgen.system.files import sha256
 
@@ -21,15 +21,15 @@ _LOGGER = logging.getLogger(__name__)
 _CUDA = "cudatoolkit-dev"
 
 
-def make_environment(session: Session, lock: Lock | None) -> Environment:
+def make_environment(session: Session, lock: Lock | None) -> Making[Environment]:
     """Make the prefix, unless it is made from this lock; None: use the user's interpreter."""
     if lock is not None:
-        _make_prefix(session, lock)
+        yield from _make_prefix(session, lock)
     session.place.show()
     return _describe(session, lock)
 
 
-def _make_prefix(session: Session, lock: Lock) -> None:
+def _make_prefix(session: Session, lock: Lock) -> Making[None]:
     from patchgen.core.wheel.env import lockfile, marker, prefix
 
     request = session.request
@@ -38,7 +38,7 @@ def _make_prefix(session: Session, lock: Lock) -> None:
     serves = found is not None and found.serves(lock.identity, request.prefix, named)
     if found is not None and found.whole and serves:
         return
-    session.begin("env")
+    yield "env"
     stale = lockfile.stale(lock, request.lock)
     if stale:
         _LOGGER.info("warning: %s", stale)

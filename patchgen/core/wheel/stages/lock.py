@@ -6,14 +6,14 @@ import os
 from typing import TYPE_CHECKING
 
 from patchgen.core.wheel import env
-from patchgen.core.wheel.session import Session
+from patchgen.core.wheel.session import Making, Session
 from patchgen.errors import ToolError
 
 if TYPE_CHECKING:
     from patchgen.core.wheel.env.lockfile import Lock  # imports yaml
 
 
-def make_lock(session: Session) -> Lock:
+def make_lock(session: Session) -> Making[Lock]:
     """Read the lock, or make it from the environment file.
 
     Raises:
@@ -23,12 +23,12 @@ def make_lock(session: Session) -> Lock:
     try:
         env.require()
     except ToolError as error:
-        session.begin("lock")  # ends a plan, which has a row about the missing library
+        yield "lock"  # where a plan ends; it has a row about the missing library
         raise ToolError(f"{error}; or --python PYTHON builds without an environment") from None
     from patchgen.core.wheel.env import lockfile, locking
 
     if not os.path.exists(request.lock):
-        session.begin("lock")
+        yield "lock"
         session.place.show()  # impossible once py-rattler has started threads
         locking.make_lock(
             request.environment,

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 
 from patchgen.core.source import Source
 from patchgen.core.wheel import setup_py, variables
-from patchgen.core.wheel.session import Session
+from patchgen.core.wheel.session import Making, Session
 from patchgen.core.wheel.values import Configured, Environment, Objects, Patched
 from patchgen.system import process
 from patchgen.system.files import digest
@@ -46,7 +46,9 @@ def _digest_inputs(session: Session, source: Source, env: Environment, patch: Pa
     )
 
 
-def compile_objects(session: Session, source: Source, env: Environment, patch: Patched) -> Objects:
+def compile_objects(
+    session: Session, source: Source, env: Environment, patch: Patched
+) -> Making[Objects]:
     """Run setup.py build, which continues with existing objects.
 
     Raises:
@@ -58,7 +60,7 @@ def compile_objects(session: Session, source: Source, env: Environment, patch: P
     found = session.journal.get(Objects, inputs.whole) if there else None
     if found is not None:
         return found
-    session.begin("compile")
+    yield "compile"
     session.journal.drop(Objects)
     _prepare(session, inputs.configured)
     objects = Objects(inputs.whole, setup_py.run_setup(session, source, env, ["build"]))

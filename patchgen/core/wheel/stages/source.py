@@ -8,11 +8,11 @@ from patchgen.core import source as sources
 from patchgen.core.patch import state, tree
 from patchgen.core.source import Source
 from patchgen.core.wheel.request import BuildRequest
-from patchgen.core.wheel.session import Session
+from patchgen.core.wheel.session import Making, Session
 from patchgen.system import paths
 
 
-def fetch_source(session: Session) -> Source:
+def fetch_source(session: Session) -> Making[Source]:
     """Verify the tree, fetch what is missing, and revert a partly applied patch."""
     request = session.request
     directory = paths.from_native(request.source)
@@ -20,7 +20,7 @@ def fetch_source(session: Session) -> Source:
     found = None if partly_patched else sources.find(directory, request.pin)
     if found is not None:
         return found
-    session.begin("source")
+    yield "source"
     if partly_patched:
         tree.revert(directory, (request.pin,), request.pin)
     wanted = sources.SourceRequest(request.pin, request.without, places=request.places)

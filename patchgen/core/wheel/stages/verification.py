@@ -7,14 +7,14 @@ from dataclasses import asdict
 
 from patchgen.core.wheel.check import CRASH
 from patchgen.core.wheel.place import HOST
-from patchgen.core.wheel.session import Session
+from patchgen.core.wheel.session import Making, Session
 from patchgen.core.wheel.values import BuiltWheel, Environment, Verified
 from patchgen.errors import CheckError
 from patchgen.system import checks
 from patchgen.system.files import digest, sha256
 
 
-def verify_wheel(session: Session, env: Environment, wheel: BuiltWheel) -> Verified:
+def verify_wheel(session: Session, env: Environment, wheel: BuiltWheel) -> Making[Verified]:
     """Verify the wheel, unless a build has verified it before.
 
     Raises:
@@ -39,7 +39,7 @@ def verify_wheel(session: Session, env: Environment, wheel: BuiltWheel) -> Verif
     recorded = session.journal.get(Verified, inputs)
     if recorded is not None:
         return recorded
-    session.begin("verify")
+    yield "verify"
     session.journal.drop(Verified)
     path = os.path.join(request.wheels, wheel.name)
     expected = verify.Expected(request.version, request.options.flags, may_crash=may_crash)

@@ -17,7 +17,7 @@ from patchgen.core.patch import pins
 from patchgen.core.wheel import variables
 from patchgen.core.wheel.check import ACCEPTABLE
 from patchgen.core.wheel.place import HOST, Place
-from patchgen.core.wheel.session import Session
+from patchgen.core.wheel.session import Making, Session
 from patchgen.core.wheel.stages.objects import compile_objects
 from patchgen.core.wheel.values import Patched
 from patchgen.errors import CheckError
@@ -61,11 +61,11 @@ def note(
     """
     notes: list[str] = []
 
-    def noting(name: str) -> Callable[..., str]:
-        def stand_in(session: Session, *results: object) -> str:
+    def noting(name: str) -> Callable[..., Making[str]]:
+        def stand_in(_: Session, *results: object) -> Making[str]:
             notes.append(f"look {' '.join([name, *map(str, results)])}")
             if name not in done:
-                session.begin(name)
+                yield name
                 notes.append(f"make {name}")
             return name
 
@@ -144,9 +144,10 @@ def test_objects_are_made_again_where_the_build_is_seen_elsewhere(
     source: Any = SimpleNamespace(pin=asked.pin)
     env: Any = SimpleNamespace(toolchain=SimpleNamespace(identity=""), lock=None, variables={})
     for seen in ("/one", "/one", "/other"):
-        session = Session(asked, lambda *_: None)
+        session = Session(asked)
         session.__dict__["place"] = Place(asked.work, seen, "no namespaces")
-        compile_objects(session, source, env, Patched("", (), None, simulator=False))
+        for _ in compile_objects(session, source, env, Patched("", (), None, simulator=False)):
+            pass
     assert made == ["/one", "/other"]
 
 

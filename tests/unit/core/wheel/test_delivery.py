@@ -46,7 +46,7 @@ def test_another_wheel_of_that_name_is_replaced(
     online = SimpleNamespace(network="host")
     wheel = BuiltWheel("a.whl", digest, 8)
     built: Any = SimpleNamespace(wheel=wheel, objects=online, verified=online, **values)
-    delivery.deliver(Session(asked, lambda *_: None), built)
+    delivery.deliver(Session(asked), built)
     assert Path(asked.output, "a.whl").read_bytes() == b"verified"
 
 
