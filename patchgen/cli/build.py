@@ -96,7 +96,7 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
     yield f"  options      {options_line(request.options)}"
     yield f"  work         {shlex.quote(request.work)}"
     yield f"  output       {shlex.quote(request.output)}"
-    yield f"  seen at      {_place_line(plan)}"
+    yield f"  seen at      {_sandbox_line(plan)}"
     yield f"  built with   {shlex.quote(request.python or request.lock)}"
     yield f"  variables    {' '.join(variables)}"
     yield f"  jobs         {request.workers}, {request.launcher or 'no ccache'}"
@@ -105,12 +105,13 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
     yield from (f"  {'done' if done else 'to do':12} {name}" for name, done in plan.stages)
 
 
-def _place_line(plan: Plan) -> str:
+def _sandbox_line(plan: Plan) -> str:
     """Return the path under which programs see the work directory, and their network access."""
-    place, remote = plan.place, plan.request.remote_cache
-    if place.fixed:
-        return f"{place.seen}, {f'with your network for {remote}' if remote else 'without network'}"
-    return f"{place.seen}: its path will be in the wheel; no namespaces: {place.reason}"
+    sandbox, remote = plan.sandbox, plan.request.remote_cache
+    if sandbox.fixed:
+        network = f"with your network for {remote}" if remote else "without network"
+        return f"{sandbox.inside}, {network}"
+    return f"{sandbox.inside}: its path will be in the wheel; no namespaces: {sandbox.reason}"
 
 
 def _plan_data(plan: Plan) -> dict[str, object]:
@@ -121,7 +122,7 @@ def _plan_data(plan: Plan) -> dict[str, object]:
         "version": request.version,
         "options": options_data(request.options),
         "work": request.work,
-        "seen": plan.place.seen,
+        "seen": plan.sandbox.inside,
         "output": request.output,
         "python": request.python,
         "lock": None if request.python else request.lock,

@@ -45,17 +45,17 @@ def compare(left: str, right: str, *, as_json: bool) -> None:
 
 def show(found: list[Difference]) -> None:
     """Print differences as a table, and the number of files that differ."""
-    seen: collections.Counter[str] = collections.Counter()
+    counts: collections.Counter[str] = collections.Counter()
     rows = []
     for difference in found:
         kind = difference.kind.value
-        seen[kind] += not difference.of_file
-        if seen[kind] <= _SHOWN:
+        counts[kind] += not difference.of_file
+        if counts[kind] <= _SHOWN:
             rows.append(_row(difference))
     if rows:
         for line in tables.lines(("file", "differs", "A", "B"), rows, words=4):
             click.echo(line)
-    for kind, count in seen.items():
+    for kind, count in counts.items():
         if count > _SHOWN:
             click.echo(f"{kind}: {count - _SHOWN} more; --json tells all of them")
     differing = len({difference.path for difference in found if difference.of_file})

@@ -69,16 +69,16 @@ def run(
         counters = os.path.abspath(target) if target else os.path.join(directory, "counters.json")
         before = _written(counters)
         program = Program([*command, f"--json={counters}"], supervised=True, grace=_GRACE)
-        told = True
+        stopped = True
         with signals.serving():
             stream(program, _show, limit=None)
-            told = False
+            stopped = False
         written = _written(counters) != before
         if written:
             with file_errors(), open(counters, encoding="utf-8") as file:
                 say_all(["", *lines(json.load(file))])
-        if not (told and written):
-            how = "without its counters" if told else "by itself"
+        if not (stopped and written):
+            how = "without its counters" if stopped else "by itself"
             raise ToolError(f"{name} has ended {how}; why stands above")
 
 

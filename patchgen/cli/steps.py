@@ -59,9 +59,9 @@ class Steps(logging.Handler):
     def _count(self, done: float, total: float) -> None:
         tenth = int(10 * done / total) if total else 0
         if self._shown is not None:
-            said = f"{self._step} {done:.0f}/{total:.0f}"
+            text = f"{self._step} {done:.0f}/{total:.0f}"
             (task,) = self._shown.task_ids
-            self._shown.update(task, description=said, completed=done, total=total)
+            self._shown.update(task, description=text, completed=done, total=total)
         elif tenth != self._tenth:
             self._say(f"  {done:.0f} of {total:.0f}, {_minutes(time.monotonic() - self._begun)}")
         self._tenth = tenth

@@ -73,8 +73,8 @@ def _find_packages(paths: Sequence[str], environ: Mapping[str, str]) -> dict[str
     if not rest or not shutil.which("dpkg-query", path=environ.get("PATH")):
         return found
     names = [path.removeprefix("/usr") for path in rest]  # as packages before the merge of /usr
-    said = _OWNER.findall(_ask(["dpkg-query", "--search", *rest, *names], environ))
-    owners = {os.path.realpath(path): owner for owner, path in said}
+    owned = _OWNER.findall(_ask(["dpkg-query", "--search", *rest, *names], environ))
+    owners = {os.path.realpath(path): owner for owner, path in owned}
     shown = _ask(["dpkg-query", "--show", f"--showformat={_FIELDS}", *owners.values()], environ)
     rows = {row[0]: row[1:] for row in map(str.split, shown.splitlines())}
     with file_errors(), open("/etc/os-release", encoding="utf-8") as file:

@@ -125,8 +125,8 @@ def _read_head(directory: str) -> str:
 def _ask_head(directory: str) -> str:
     """Return the commit of HEAD, through git, also in a directory of another user."""
     words = ["-c", "safe.directory=*", f"--git-dir={directory}", "rev-parse", "--verify", "HEAD"]
-    asked = Program(["git", *words], directory, environment(os.environ), for_git=True)
-    ended = capture(asked, limit=LIMIT)
+    program = Program(["git", *words], directory, environment(os.environ), for_git=True)
+    ended = capture(program, limit=LIMIT)
     if ended.code:
         raise ToolError(ended.err.decode(errors="replace").strip())
     return ended.out.decode().strip()
@@ -188,12 +188,12 @@ def _prove(environ: Mapping[str, str]) -> None:
         ToolError: git is missing, or gives another answer.
     """
     # The current directory may be a repository that git cannot read.
-    asked = Program(["git", "hash-object", "--stdin"], "/", environ, _CONTENT, for_git=True)
-    ended = capture(asked, limit=LIMIT)
-    said = (ended.out + ended.err).decode(errors="replace").strip()
+    program = Program(["git", "hash-object", "--stdin"], "/", environ, _CONTENT, for_git=True)
+    ended = capture(program, limit=LIMIT)
+    output = (ended.out + ended.err).decode(errors="replace").strip()
     if ended.code or ended.out.decode(errors="replace").strip() != objects.blob_id(_CONTENT):
         raise ToolError(
-            f"git: hash-object gives {said[:_SHOWN]!r}, as no git does; "
+            f"git: hash-object gives {output[:_SHOWN]!r}, as no git does; "
             "see which program `git` is on PATH"
         )
 
@@ -240,8 +240,8 @@ class Git:
         if ended.code == 0:
             return ended.out
         lines = ended.err.decode(errors="replace").splitlines()
-        told = [line for line in lines if line.startswith(("fatal:", "error:", "remote:"))]
-        reason = "; ".join((told or lines)[-_TAIL:]) or f"return code {ended.code}"
+        messages = [line for line in lines if line.startswith(("fatal:", "error:", "remote:"))]
+        reason = "; ".join((messages or lines)[-_TAIL:]) or f"return code {ended.code}"
         if any(sign in line for line in lines for sign in _NO_SPACE) or files.room(git_dir) < _ROOM:
             raise FileError(f"{work_tree or git_dir}: {reason}; make room and start again: "
                             "what is complete is kept")  # fmt: skip
@@ -249,8 +249,8 @@ class Git:
 
     def epoch(self, commit: str, git_dir: str) -> int:
         """Return the time of a commit in seconds since 1970."""
-        told = self._ask(git_dir, "rev-list", "--max-count=1", "--timestamp", commit)
-        return int(told.split()[0])
+        answer = self._ask(git_dir, "rev-list", "--max-count=1", "--timestamp", commit)
+        return int(answer.split()[0])
 
     def lacking(self, commit: str, git_dir: str) -> set[str] | None:
         """Return the ids of a commit's missing objects; None if the commit itself is missing."""
@@ -264,8 +264,8 @@ class Git:
 
     def objects(self, names: Sequence[str], git_dir: str) -> dict[str, bytes]:
         """Return the contents of existing objects by id, without verifying them."""
-        asked = "".join(f"{name}\n" for name in names).encode("ascii")
-        return objects.batch(names, self._ask(git_dir, "cat-file", "--batch", stdin=asked))
+        request = "".join(f"{name}\n" for name in names).encode("ascii")
+        return objects.batch(names, self._ask(git_dir, "cat-file", "--batch", stdin=request))
 
     def file(self, commit: str, path: str, git_dir: str) -> bytes:
         """Return the content of a file of a commit."""
@@ -280,9 +280,9 @@ class Git:
         if not links:
             return []
         blob = f"--blob={commit}:{MODULES}"
-        said = self._ask(git_dir, "config", "-z", blob, "--get-regexp", _NAMED)
+        answer = self._ask(git_dir, "config", "-z", blob, "--get-regexp", _NAMED)
         names, urls = {}, {}
-        for entry in filter(None, said.split(b"\0")):
+        for entry in filter(None, answer.split(b"\0")):
             key, _, value = os.fsdecode(entry).partition("\n")
             name, _, what = key[len("submodule.") :].rpartition(".")
             if what == "path":

@@ -73,15 +73,15 @@ def inherited(directory: str, whose: str) -> Iterator[int]:
     """
     with opened(directory) as descriptor:
         deadline = time.monotonic() + _PATIENCE
-        told = False
+        warned = False
         while not try_lock(descriptor):
             if time.monotonic() > deadline:
                 raise TreeError(
                     f"{directory}: {whose} of a run that was killed is still at work; end it"
                 )
-            if not told:
+            if not warned:
                 _LOGGER.info("waiting for %s of a run that was killed", whose)
-                told = True
+                warned = True
             time.sleep(0.1)
         yield descriptor
         fcntl.flock(descriptor, fcntl.LOCK_UN)

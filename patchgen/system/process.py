@@ -176,7 +176,7 @@ def side_by_side(
         attend(started, pipes, ending, ending.grace, _SHORT)
     return [
         CompletedRun(running.returned, bytes(out), bytes(err), how, when or math.inf)
-        for running, (out, err), how, when in zip(started, kept, ending.told, ending.seen)
+        for running, (out, err), how, when in zip(started, kept, ending.reasons, ending.ends)
     ]
 
 
@@ -193,9 +193,9 @@ class _Ending:
         self.started: list[RunningProgram] = []
         """Programs that are started, in their order."""
         self.grace = max(program.grace for program in programs)
-        self.seen = [0.0] * len(programs)
+        self.ends = [0.0] * len(programs)
         """Time at which each was seen to have ended."""
-        self.told = [""] * len(programs)
+        self.reasons = [""] * len(programs)
         """Reason why each was told to end; empty where it was not."""
         self._patience, self._stop = patience, stop
         self._deadline, self._why = math.inf, "stopped"
@@ -207,15 +207,15 @@ class _Ending:
         """Record ends, and end the programs whose time is over."""
         now = time.monotonic()
         for number, running in enumerate(self.started):
-            if not self.seen[number] and running.code is not None:
-                self.seen[number] = now
+            if not self.ends[number] and running.code is not None:
+                self.ends[number] = now
                 if running.code:
                     self._shorten(now + self._patience, "still waited for the others")
         if self._stop is not None and self._stop.is_set():
             self._shorten(now, "stopped")
         if now >= self._deadline:
             for number, running in enumerate(self.started):
-                if not self.seen[number]:
+                if not self.ends[number]:
                     self._end(number, running, now)
 
     def _shorten(self, deadline: float, why: str) -> None:
@@ -223,8 +223,8 @@ class _Ending:
             self._deadline, self._why = deadline, why
 
     def _end(self, number: int, running: RunningProgram, now: float) -> None:
-        if self.grace and not self.told[number]:
+        if self.grace and not self.reasons[number]:
             running.tell(signal.SIGTERM)
-        self.told[number] = self.told[number] or self._why
+        self.reasons[number] = self.reasons[number] or self._why
         if now >= self._deadline + self.grace:
             running.kill()

@@ -187,12 +187,12 @@ def start(program: Program) -> Iterator[RunningProgram]:
     """
     command = [os.fspath(argument) for argument in program.command]
     passed = list(program.passed)
-    hold = told = None
+    hold = status = None
     with contextlib.ExitStack() as stack:
         if program.supervised:
             stop, hold = _pipe(stack)
-            told, tells = _pipe(stack)
-            passed += [stop.fileno(), tells.fileno()]
+            status, reporter = _pipe(stack)
+            passed += [stop.fileno(), reporter.fileno()]
             command[:0] = [sys.executable, "-IS", _SUPERVISOR, *map(str, passed[-2:])]
         stdin = subprocess.PIPE if program.stdin else subprocess.DEVNULL
         try:
@@ -206,9 +206,9 @@ def start(program: Program) -> Iterator[RunningProgram]:
         except OSError as error:
             raise _explain_failure(program, error) from error
         session = stack.enter_context(RunningProgram(program, running, hold))
-        if told is not None:
-            tells.close()
-            number = int(told.read() or b"0")
+        if status is not None:
+            reporter.close()
+            number = int(status.read() or b"0")
             if number:
                 raise _explain_failure(program, OSError(number, os.strerror(number)))
         yield session

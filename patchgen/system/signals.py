@@ -40,18 +40,18 @@ def cleaning_up() -> Iterator[None]:
             if signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, terminate)
                 taken.append(number)
-    told = None
+    received = None
     try:
         yield
     except _Terminated as error:
-        told = error.number
+        received = error.number
         if not taken:
             raise  # to the outer block, which handles the signals
     finally:
         for number in taken:
             signal.signal(number, signal.SIG_DFL)
-    if told is not None:
-        os.kill(os.getpid(), told)
+    if received is not None:
+        os.kill(os.getpid(), received)
 
 
 @contextlib.contextmanager

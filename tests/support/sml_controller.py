@@ -13,7 +13,7 @@ import pytest
 
 from patchgen.extras.client import checkout, fixes
 from patchgen.extras.lab import lab
-from patchgen.system.companion import beside
+from patchgen.system.background import beside
 from patchgen.system.ports import free_port
 from patchgen.system.process import Program
 from support import real_client
@@ -68,6 +68,6 @@ def controlled_lab(switch: str, controller: Path, workers: int = 2) -> Iterator[
     with lab.running(switch, workers, lab.Faults()) as running:
         port = free_port()
         words = command(controller, f"127.0.0.1:{port}", f"127.0.0.1:{running.port}")
-        with beside(Program(words), limit=_READY) as companion:
-            assert companion.line == "ready"
+        with beside(Program(words), limit=_READY) as program:
+            assert program.line == "ready"
             yield dataclasses.replace(running, port=port)

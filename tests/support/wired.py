@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen.extras.lab import lab
-from patchgen.system.companion import beside
+from patchgen.system.background import beside
 from patchgen.system.process import Program
 from support.configs import with_values
 from support.hosts import Site, sites
@@ -89,8 +89,8 @@ def wired(
         ports = [f"--port=packet:{name}" for name in network.interfaces]
         given = [f"--listen={CONTROLLER}:0", *ports, f"--json={counters}", *options]
         command = Program([*network.hub.enter, switch, *given], grace=10)
-        with beside(command, limit=_READY) as companion:
-            network.port = json.loads(companion.line)["listening"].rpartition(":")[2]
+        with beside(command, limit=_READY) as program:
+            network.port = json.loads(program.line)["listening"].rpartition(":")[2]
             yield network
         network.counters = json.loads(counters.read_text())
 

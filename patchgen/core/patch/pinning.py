@@ -43,10 +43,10 @@ def make(tree: str, like: Pin, name: str, commit: str) -> Pin:
         with file_errors(), open(paths.encode(os.path.join(tree, path)), "rb") as file:
             contents[path] = file.read()
     # Up to 1.13 the third number in this file is that of the branch, not of the release.
-    found, said = (re.match(r"\d+\.\d+", text) for text in (contents[_VERSION].decode(), version))
-    if found and said and found.group() != said.group():
+    found, named = (re.match(r"\d+\.\d+", text) for text in (contents[_VERSION].decode(), version))
+    if found and named and found.group() != named.group():
         raise TreeError(
-            f"{paths.printable(tree)}: {_VERSION} says {found.group()}, not {said.group()}"
+            f"{paths.printable(tree)}: {_VERSION} says {found.group()}, not {named.group()}"
         )
     return remake(draft, contents)
 

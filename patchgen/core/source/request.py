@@ -66,8 +66,10 @@ def list_inactive(git: Git, parent: Repository) -> set[str]:
                      r"^submodule\..*\.active$", git_dir=parent.git_dir)  # fmt: skip
     except GitError:  # no submodule has this setting
         return set()
-    said = [os.fsdecode(entry).partition("\n") for entry in listed.split(b"\0") if entry]
-    return {key[len("submodule.") : -len(".active")] for key, _, value in said if value == "false"}
+    entries = [os.fsdecode(entry).partition("\n") for entry in listed.split(b"\0") if entry]
+    return {
+        key[len("submodule.") : -len(".active")] for key, _, value in entries if value == "false"
+    }
 
 
 def leave_out(git: Git, parent: Repository, name: str) -> None:

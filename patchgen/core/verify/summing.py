@@ -96,9 +96,9 @@ def merge_answers(
     for step, name in names.items():
         events = [answer.events.get(step) for answer in answers]
         found = [_problems(answer, event) for answer, event in zip(answers, events)]
-        told = (events[0] or {}).get("found", "") if note is None else note
+        result = (events[0] or {}).get("found", "") if note is None else note
         required = not all((event or {}).get("optional") for event in events)
-        checks.append(Check(name, _label_lines(found), "" if any(found) else told, required))
+        checks.append(Check(name, _label_lines(found), "" if any(found) else result, required))
         note = None
         if any(event is None or event.get("last") for event in events):
             return checks

@@ -7,14 +7,14 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from patchgen.core.wheel import delivery, session, stages
+from patchgen.core.wheel import delivery, stages, workspace
 from patchgen.core.wheel.check import check_build
 from patchgen.core.wheel.delivery import Delivered
-from patchgen.core.wheel.place import Place
 from patchgen.core.wheel.request import BuildRequest
-from patchgen.core.wheel.session import Session
+from patchgen.core.wheel.sandbox import Sandbox
 from patchgen.core.wheel.stages import environment
 from patchgen.core.wheel.values import Built
+from patchgen.core.wheel.workspace import Workspace
 from patchgen.errors import CheckError, InterruptedRun, file_errors
 from patchgen.system.checks import Check
 
@@ -27,7 +27,7 @@ _LOGGER = logging.getLogger(__name__)
 class Plan:
     """Stages of a build, and which of them are already done."""
 
-    session: Session
+    workspace: Workspace
     first: str | None = None
     """First stage to run; None where all are done."""
     missing: tuple[Check, ...] = ()
@@ -36,12 +36,12 @@ class Plan:
     @property
     def request(self) -> BuildRequest:
         """Request that this is the plan of."""
-        return self.session.request
+        return self.workspace.request
 
     @property
-    def place(self) -> Place:
+    def sandbox(self) -> Sandbox:
         """The work directory, under the path that programs see."""
-        return self.session.place
+        return self.workspace.sandbox
 
     @property
     def stages(self) -> list[tuple[str, bool]]:
@@ -53,7 +53,7 @@ class Plan:
     @property
     def variables(self) -> Mapping[str, str]:
         """Variables of the build, as far as they are known without the environment."""
-        return environment.read_variables(self.request, self.place)
+        return environment.read_variables(self.request, self.sandbox)
 
 
 def plan(request: BuildRequest) -> Plan:
@@ -66,13 +66,13 @@ def plan(request: BuildRequest) -> Plan:
     """
     request.validate()
     with file_errors():
-        session = Session(request)
-        first = next(stages.run_all(session), None)
+        workspace = Workspace(request)
+        first = next(stages.run_all(workspace), None)
     if first is None:
-        return Plan(session)
+        return Plan(workspace)
     rest = itertools.dropwhile(lambda name: name != first, stages.list_names(request))
     checked = not stages.CHECKED.isdisjoint(rest)
-    return Plan(session, first, tuple(_find_missing(request)) if checked else ())
+    return Plan(workspace, first, tuple(_find_missing(request)) if checked else ())
 
 
 def build(request: BuildRequest, announce: Callable[[Plan], None]) -> Delivered:
@@ -91,7 +91,7 @@ def build(request: BuildRequest, announce: Callable[[Plan], None]) -> Delivered:
     """
     request.validate()
     begun: list[str] = []
-    with session.start(request) as started:
+    with workspace.start(request) as started:
         try:
             built = _run(started, begun, announce)
         except KeyboardInterrupt:
@@ -105,9 +105,9 @@ def build(request: BuildRequest, announce: Callable[[Plan], None]) -> Delivered:
         return delivery.deliver(started, built)
 
 
-def _run(session: Session, begun: list[str], announce: Callable[[Plan], None]) -> Built:
+def _run(workspace: Workspace, begun: list[str], announce: Callable[[Plan], None]) -> Built:
     """Run all stages; add the name of each that begins to `begun`."""
-    request, running = session.request, stages.run_all(session)
+    request, running = workspace.request, stages.run_all(workspace)
     names = stages.list_names(request)
     while True:
         try:
@@ -116,7 +116,7 @@ def _run(session: Session, begun: list[str], announce: Callable[[Plan], None]) -
             built: Built = end.value
             return built
         if not begun:
-            announce(Plan(session, stage))
+            announce(Plan(workspace, stage))
         if stage in stages.CHECKED and stages.CHECKED.isdisjoint(begun):
             refuse_missing(_find_missing(request))
         _LOGGER.info("[%d/%d] %s", names.index(stage) + 1, len(names), stage)

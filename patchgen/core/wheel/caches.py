@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 
-from patchgen.core.wheel.place import Place
+from patchgen.core.wheel.sandbox import Sandbox
 from patchgen.system.process import LIMIT, Program, capture
 
 _STORAGES = ("remote_storage", "secondary_storage")  # settings of ccache from 4.7 on, and before
@@ -18,14 +18,14 @@ _SERVERS = (
 )  # fmt: skip
 
 
-def list_variables(environ: Mapping[str, str], place: Place) -> dict[str, str]:
+def list_variables(environ: Mapping[str, str], sandbox: Sandbox) -> dict[str, str]:
     """Return variables for ccache, so that objects serve another work directory.
 
     CCACHE_BASEDIR makes paths relative. At the fixed path commands are equal anyway, and a value of
     the user would change the paths in objects.
     """
     return {
-        "CCACHE_BASEDIR": "" if place.fixed else environ.get("CCACHE_BASEDIR", place.work),
+        "CCACHE_BASEDIR": "" if sandbox.fixed else environ.get("CCACHE_BASEDIR", sandbox.work),
         # By default ccache compares the compiler's modification time, which differs between
         # environments.
         "CCACHE_COMPILERCHECK": environ.get("CCACHE_COMPILERCHECK", "content"),
@@ -39,8 +39,8 @@ def find_remote(environ: Mapping[str, str]) -> str | None:
             return name
     program = shutil.which("ccache", path=environ.get("PATH"))
     for storage in _STORAGES if program else ():
-        asked = capture(Program([str(program), "--get-config", storage], env=environ), limit=LIMIT)
-        words = asked.out.decode(errors="surrogateescape").split() if asked.code == 0 else []
+        answer = capture(Program([str(program), "--get-config", storage], env=environ), limit=LIMIT)
+        words = answer.out.decode(errors="surrogateescape").split() if answer.code == 0 else []
         if any(not word.startswith(_LOCAL) for word in words):
             return f"ccache's {storage}"
     return None

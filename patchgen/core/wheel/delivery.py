@@ -11,8 +11,8 @@ from patchgen.core.patch import patchfile
 from patchgen.core.recipes import Recipe
 from patchgen.core.wheel import provenance
 from patchgen.core.wheel.provenance import Isolation
-from patchgen.core.wheel.session import Session
 from patchgen.core.wheel.values import Built
+from patchgen.core.wheel.workspace import Workspace
 from patchgen.system import files
 from patchgen.system.files import Artifact
 
@@ -34,20 +34,20 @@ class Delivered:
     commands: tuple[str, ...]
 
 
-def deliver(session: Session, built: Built) -> Delivered:
+def deliver(workspace: Workspace, built: Built) -> Delivered:
     """Write the files that are missing or outdated, each of them atomically.
 
     Raises:
         OSError: a file cannot be written.
     """
-    request, python = session.request, session.request.interpreter
+    request, python = workspace.request, workspace.request.interpreter
     os.makedirs(request.output, exist_ok=True)
     wheel = os.path.join(request.output, built.wheel.name)
     described = replace(
-        provenance.gather_inputs(session, built.source, built.env, built.patch),
+        provenance.gather_inputs(workspace, built.source, built.env, built.patch),
         wheel=Artifact(built.wheel.name, built.wheel.size, built.wheel.sha256),
         isolation=Isolation(
-            session.place.reason,
+            workspace.sandbox.reason,
             {
                 "compile": built.objects.network,
                 "wheel": built.wheel.network,

@@ -9,8 +9,8 @@ from patchgen.core.library import origin
 from patchgen.core.patch.pins import Pin
 from patchgen.core.source import Source
 from patchgen.core.source.addresses import SOURCE
-from patchgen.core.wheel.session import Session
 from patchgen.core.wheel.values import Environment, Patched
+from patchgen.core.wheel.workspace import Workspace
 from patchgen.options import Options
 from patchgen.system import paths, statement
 from patchgen.system.files import Artifact
@@ -71,10 +71,10 @@ class WheelInputs:
 
 
 def gather_inputs(
-    session: Session, source: Source, env: Environment, patch: Patched
+    workspace: Workspace, source: Source, env: Environment, patch: Patched
 ) -> WheelInputs:
     """Return the inputs of a wheel that is not packed yet."""
-    request = session.request
+    request = workspace.request
     return WheelInputs(
         wheel=None,
         version=request.version,
@@ -89,8 +89,8 @@ def gather_inputs(
         toolchain=env.toolchain.data(),
         variables=env.variables,
         epoch=source.epoch,
-        build_path=session.place.path(request.source),
-        isolation=Isolation(session.place.reason, {}),
+        build_path=workspace.sandbox.path(request.source),
+        isolation=Isolation(workspace.sandbox.reason, {}),
         accepted=request.accepted,
         without=request.without,
         client=origin.describe_home(request.options.switchml_home),

@@ -13,9 +13,9 @@ from typing import BinaryIO
 
 from patchgen.core.source import Source
 from patchgen.core.wheel import caches, diagnosis
-from patchgen.core.wheel.place import HOST, LOOPBACK, Place
-from patchgen.core.wheel.session import Session
+from patchgen.core.wheel.sandbox import HOST, LOOPBACK, Sandbox
 from patchgen.core.wheel.values import Environment
+from patchgen.core.wheel.workspace import Workspace
 from patchgen.errors import FileError, ToolError
 from patchgen.system import files, process
 from patchgen.system.process import Program
@@ -36,11 +36,13 @@ class _Attempt:
     log: str
     begun: int
     """Size of the log before this run, in bytes."""
-    place: Place
+    sandbox: Sandbox
     online: bool
 
 
-def run_setup(session: Session, source: Source, env: Environment, arguments: Sequence[str]) -> str:
+def run_setup(
+    workspace: Workspace, source: Source, env: Environment, arguments: Sequence[str]
+) -> str:
     """Run setup.py without a network, if possible, and log ninja's progress.
 
     `arguments` are a command of `_STAGES` and its own arguments. Files get the time of the source's
@@ -53,17 +55,17 @@ def run_setup(session: Session, source: Source, env: Environment, arguments: Seq
         ToolError: it failed; the message has the first error of the log and its usual meaning.
         FileError: the disk is full.
     """
-    request, place = session.request, session.place
-    online = not place.fixed or request.remote_cache is not None
+    request, sandbox = workspace.request, workspace.sandbox
+    online = not sandbox.fixed or request.remote_cache is not None
     environ = {
         **env.environ,
-        **caches.list_variables(env.environ, place),
+        **caches.list_variables(env.environ, sandbox),
         "MAX_JOBS": str(request.workers),
         "PYTORCH_BUILD_NUMBER": "1",
         "PYTORCH_BUILD_VERSION": request.version,
         "SOURCE_DATE_EPOCH": str(source.epoch),
     }
-    passed = () if session.guard is None else (session.guard,)
+    passed = () if workspace.guard is None else (workspace.guard,)
     stage, command = _STAGES[arguments[0]], [env.python, "setup.py", *arguments]
     path = os.path.join(request.logs, LOG)
     # A killed compiler leaves temporary files behind.
@@ -81,13 +83,13 @@ def run_setup(session: Session, source: Source, env: Environment, arguments: Seq
             if count is not None:
                 log_count(_LOGGER, int(count[1]), int(count[2]))
 
-        run = command if online else place.offline(command)
+        run = command if online else sandbox.offline(command)
         program = Program(
-            run, place.path(request.source), environ, passed=passed, supervised=True, merged=True
+            run, sandbox.path(request.source), environ, passed=passed, supervised=True, merged=True
         )  # fmt: skip
         code = process.stream(program, write_line, limit=None)
     if code != 0:
-        raise _describe_failure(_Attempt(stage, path, begun, place, online), code)
+        raise _describe_failure(_Attempt(stage, path, begun, sandbox, online), code)
     return HOST if online else LOOPBACK
 
 
@@ -112,8 +114,8 @@ def _describe_failure(attempt: _Attempt, code: int) -> ToolError | FileError:
         f"setup.py ended with return code {process.shell_code(code)}", len(output), None
     )
     lines = [f"{stage}: {found.error}", f"(line {before + found.line} of {path})"]
-    if attempt.place.fixed and attempt.place.seen in found.error:
-        lines.append(f"there {attempt.place.seen} is {attempt.place.work}")
+    if attempt.sandbox.fixed and attempt.sandbox.inside in found.error:
+        lines.append(f"there {attempt.sandbox.inside} is {attempt.sandbox.work}")
     call = "" if attempt.online else diagnosis.find_network_call(output, found)
     if call:
         lines += [

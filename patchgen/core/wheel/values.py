@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from patchgen.core.source import Source
-from patchgen.core.wheel.place import HOST
+from patchgen.core.wheel.sandbox import HOST
 from patchgen.core.wheel.toolchain import Toolchain
 
 

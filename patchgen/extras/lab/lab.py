@@ -14,7 +14,7 @@ from patchgen.core.library import config
 from patchgen.errors import OptionsError, ToolError
 from patchgen.extras.lab import switch as switches
 from patchgen.system import files
-from patchgen.system.companion import Companion, beside
+from patchgen.system.background import BackgroundProgram, beside
 from patchgen.system.ports import split_address
 from patchgen.system.process import Program
 
@@ -73,7 +73,7 @@ class Lab:
 
     directory: str
     port: int
-    companion: Companion
+    switch: BackgroundProgram
     timeout: int
     """Milliseconds after which a rank sends a packet again."""
     counters: Mapping[str, Any] = field(default_factory=dict)
@@ -102,9 +102,9 @@ class Lab:
         Raises:
             ToolError: it has ended before the ranks; the message has its last lines.
         """
-        if not self.companion.over.is_set():
+        if not self.switch.over.is_set():
             return
-        ended = self.companion.completed
+        ended = self.switch.completed
         how = ended.how or "ended"
         raise ToolError(
             "\n".join([f"the switch {how} before the ranks", *ended.last_lines(_SHOWN)])
@@ -126,10 +126,10 @@ def running(switch: str, workers: int, faults: Faults) -> Iterator[Lab]:
         command = [switch, "--listen", f"{_LOOPBACK}:0", "--json", counters, *faults.arguments]
         for number in range(workers or MOST):
             command += ["--port", f"memif:{_socket(directory, number)}"]
-        with beside(Program(command, grace=_GRACE), limit=_READY) as companion:
-            _, port = split_address(json.loads(companion.line)["listening"])
+        with beside(Program(command, grace=_GRACE), limit=_READY) as program:
+            _, port = split_address(json.loads(program.line)["listening"])
             timeout = _LOSSY if faults.loss else _PATIENT
-            lab = Lab(directory, port, companion, timeout)
+            lab = Lab(directory, port, program, timeout)
             yield lab
         with contextlib.suppress(FileNotFoundError), open(counters, encoding="ascii") as file:
             lab.counters = json.load(file)

@@ -76,8 +76,8 @@ class Result:
     @property
     def silent(self) -> bool:
         """True if no rank reported anything."""
-        told = self.ranks or self.makers or self.elsewhere
-        return bool(self.lost or (self.unhooked and not told))
+        reported = self.ranks or self.makers or self.elsewhere
+        return bool(self.lost or (self.unhooked and not reported))
 
     @property
     def missed(self) -> bool:

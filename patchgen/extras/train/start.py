@@ -107,7 +107,7 @@ def _start_again(
     job: Job, environ: Mapping[str, str], output: Output, lab: Lab | None
 ) -> dict[int, int]:
     """Start the ranks, again after a failure if the job allows it; return the failed exit codes."""
-    stop = lab.companion.over if lab is not None else None
+    stop = lab.switch.over if lab is not None else None
 
     def give_line(rank: int, name: str, line: bytes) -> None:
         output(Line(rank if job.workers else None, name == ERR, line))

@@ -93,15 +93,15 @@ def describe_compiler(environ: Mapping[str, str]) -> list[object]:
 
 def digest(*directories: str, only: tuple[str, ...] = ("",)) -> str:
     """Return the hash of the files in directories, or of those with certain suffixes."""
-    seen = hashlib.sha256()
+    total = hashlib.sha256()
     for top in directories:
         for directory, _, names in sorted(os.walk(top)):
             for name in sorted(names):
                 path = os.path.join(directory, name)
                 if name.endswith(only) and not name.endswith(".pyc"):
                     held = files.sha256(path).encode()
-                    seen.update(os.fsencode(os.path.relpath(path, top)) + b"\0" + held)
-    return seen.hexdigest()
+                    total.update(os.fsencode(os.path.relpath(path, top)) + b"\0" + held)
+    return total.hexdigest()
 
 
 def stamp(path: str) -> list[int]:

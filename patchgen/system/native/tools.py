@@ -78,6 +78,6 @@ def ask_version(command: Sequence[str], environ: Mapping[str, str], line: int = 
     Raises:
         ToolError: it does not run.
     """
-    said = run([*command, "--version"], cwd="/", env=environ, limit=LIMIT)
-    lines = said.decode(errors="replace").splitlines()
+    output = run([*command, "--version"], cwd="/", env=environ, limit=LIMIT)
+    lines = output.decode(errors="replace").splitlines()
     return lines[line].strip() if lines else ""

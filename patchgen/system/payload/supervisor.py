@@ -48,14 +48,14 @@ def _job(pid: int) -> "list[int]":
     for its job before it runs a trap. Processes that another program put into a group are left to
     that program, and workers of multiprocessing to their parent, which fails if one dies.
     """
-    told = [pid]
+    signalled = [pid]
     with contextlib.suppress(OSError):  # it has ended, or is another user's
         shell = os.path.basename(os.readlink(f"/proc/{pid}/exe")).endswith("sh")
         for child in _children(pid):
             with contextlib.suppress(OSError):  # likewise
                 if shell or (os.getpgid(child) == os.getpgrp() and not _is_worker(child)):
-                    told += _job(child)
-    return told
+                    signalled += _job(child)
+    return signalled
 
 
 def _is_worker(pid: int) -> bool:
@@ -83,14 +83,14 @@ def _leave_terminal() -> None:
             fcntl.ioctl(terminal, termios.TIOCNOTTY)
 
 
-def _started(told: int) -> "subprocess.Popen[bytes]":
+def _started(status: int) -> "subprocess.Popen[bytes]":
     try:
         return subprocess.Popen(sys.argv[3:])
     except OSError as error:
-        os.write(told, str(error.errno).encode("ascii"))
+        os.write(status, str(error.errno).encode("ascii"))
         sys.exit(1)
     finally:
-        os.close(told)
+        os.close(status)
 
 
 def _end_as(code: int) -> None:
@@ -122,7 +122,7 @@ def _tell(number: int, pids: "list[int]") -> None:
 
 
 def _end_orphans(
-    number: int, told: "list[int]", waiting: "select.poll", stop: int, handed: "list[int]"
+    number: int, signalled: "list[int]", waiting: "select.poll", stop: int, handed: "list[int]"
 ) -> None:
     """Forward a signal to orphans of the command; wait for their end or for the parent."""
     while True:
@@ -130,12 +130,12 @@ def _end_orphans(
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         if handed:
-            number, told = _take(handed), []
+            number, signalled = _take(handed), []
         children = _children(os.getpid())
         for child in children:
-            if child not in told:
+            if child not in signalled:
                 _tell(number, _job(child))
-                told.append(child)
+                signalled.append(child)
         if not children or any(ready == stop for ready, _ in waiting.poll(_POLL)):
             return
 
@@ -157,7 +157,7 @@ def main() -> None:
         waiting.register(descriptor, select.POLLIN)
     _leave_terminal()
     command = _started(int(sys.argv[2]))
-    last, told = 0, []  # type: int, list[int]
+    last, signalled = 0, []  # type: int, list[int]
     try:
         while command.poll() is None:
             if any(ready == stop for ready, _ in waiting.poll()):
@@ -165,13 +165,13 @@ def main() -> None:
             os.read(woken, 4096)
             while handed:
                 last = _take(handed)
-                told = _job(command.pid) if last in _ENDING else [command.pid]
-                _tell(last, told)
+                signalled = _job(command.pid) if last in _ENDING else [command.pid]
+                _tell(last, signalled)
         if handed:
-            last, told = _take(handed), []
+            last, signalled = _take(handed), []
         if last and command.returncode is not None and last in (*_ENDING, -command.returncode):
             waiting.unregister(woken)
-            _end_orphans(last, told, waiting, stop, handed)
+            _end_orphans(last, signalled, waiting, stop, handed)
     finally:
         _end_all()
     _end_as(-signal.SIGKILL if command.returncode is None else command.returncode)

@@ -142,8 +142,8 @@ class VerifyingRank:
         calls = 2 * len(SIZES)
         now = self.report()
         if state["delegating"] or now["calls"] or now["fallbacks"]["group"] != calls:
-            told = f"{now['calls']} delegated, {now['fallbacks']['group']} left to Gloo"
-            problems.append(f"{calls} allreduces of a group that may not delegate: {told}")
+            summary = f"{now['calls']} delegated, {now['fallbacks']['group']} left to Gloo"
+            problems.append(f"{calls} allreduces of a group that may not delegate: {summary}")
         self.destroy()
         return {"problems": problems, "found": f"{calls} sums of float32 and int32 by Gloo"}
 
@@ -174,8 +174,8 @@ class VerifyingRank:
         counted = now["calls"] - self.before["calls"], now["bytes"] - self.before["bytes"]
         problems = []
         if counted != (calls, numbers):
-            told = f"counted are {counted[0]} calls and {counted[1]} bytes"
-            problems.append(f"{calls} calls with {numbers} bytes were made, {told}")
+            summary = f"counted are {counted[0]} calls and {counted[1]} bytes"
+            problems.append(f"{calls} calls with {numbers} bytes were made, {summary}")
         return {"problems": problems, "found": f"{calls} calls, {numbers} bytes"}
 
     def fallback(self) -> "dict[str, Any]":

@@ -47,9 +47,9 @@ def relock(do: str = "change it") -> str:
 
 def lines(error: ToolError) -> tuple[str, ...]:
     """Return the failed command, and the line of its output with the reason."""
-    said = [line.strip() for line in str(error).splitlines() if line.strip()]
-    why = said[-1:] if any(line.startswith("Traceback") for line in said) else said[1:2]
-    return (said[0], *why)
+    output = [line.strip() for line in str(error).splitlines() if line.strip()]
+    why = output[-1:] if any(line.startswith("Traceback") for line in output) else output[1:2]
+    return (output[0], *why)
 
 
 def reason(error: OSError) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from patchgen.core.wheel import env, place
+from patchgen.core.wheel import env, sandbox
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.errors import FileError, OptionsError, ToolError, TreeError
 from patchgen.system import extras
@@ -127,7 +127,7 @@ def _find_prefix(lock: Lock, request: BuildRequest) -> str | None:
         found = marker.read(request.prefix)
     except (OSError, TreeError):
         return None
-    there = place.find(request.work)
+    there = sandbox.find(request.work)
     named = there.path(request.prefix)
     if found is None or not found.whole or not found.serves(lock.identity, request.prefix, named):
         return None

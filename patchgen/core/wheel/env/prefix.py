@@ -187,8 +187,8 @@ def _run_script(prefix: str, package: Package, environ: Mapping[str, str]) -> No
     }
     ended = capture(Program(["bash", script], binaries, own, supervised=True), limit=None)
     if ended.code != 0:
-        said = ended.err.decode(errors="replace").splitlines()
-        tail = "\n".join([f"return code {ended.code}", *said[-_TAIL:]])
+        lines = ended.err.decode(errors="replace").splitlines()
+        tail = "\n".join([f"return code {ended.code}", *lines[-_TAIL:]])
         raise ToolError(f"the post-link script of {package.name} failed: {tail}{_messages(prefix)}")
 
 

@@ -78,10 +78,10 @@ def leave_network() -> None:
         OSError: the system refuses.
     """
     _unshare(_NEWNET)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         request = struct.pack("16sh14x", b"lo", 0)
-        flags = struct.unpack("16sh14x", fcntl.ioctl(asked, _GET_FLAGS, request))[1]
-        fcntl.ioctl(asked, _SET_FLAGS, struct.pack("16sh14x", b"lo", flags | _UP))
+        flags = struct.unpack("16sh14x", fcntl.ioctl(probe, _GET_FLAGS, request))[1]
+        fcntl.ioctl(probe, _SET_FLAGS, struct.pack("16sh14x", b"lo", flags | _UP))
 
 
 def _enter() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from patchgen.core.library import homes, origin
-from patchgen.core.wheel import compare, place
+from patchgen.core.wheel import compare, sandbox
 from patchgen.core.wheel.compare import Aspect, Difference
 from patchgen.core.wheel.rebuild import requirements
 from patchgen.core.wheel.rebuild.original import LIBRARIES, Original, find
@@ -133,7 +133,7 @@ def _make_client(
         return [replace(one, path=_CLIENT + one.path) for one in found]
     with file_errors():
         digest = files.sha256(main)
-    place.show_at(directory, home)
+    sandbox.show_at(directory, home)
     if digest == wanted:
         return []
     return [Difference(_CLIENT + homes.ARCHIVE, Aspect.CONTENTS, wanted, digest)]

@@ -34,7 +34,11 @@ def read(original: Original, request: RebuildRequest) -> Rebuildable:
     work = os.path.join(request.work, "build")
 
     def find_path() -> Mapping[str, str]:
-        return {"path": os.path.join(request.place.seen if request.place.fixed else work, "source")}
+        return {
+            "path": os.path.join(
+                request.sandbox.inside if request.sandbox.fixed else work, "source"
+            )
+        }
 
     def build(directory: str, _: str) -> str:
         wanted = wheel.BuildRequest(

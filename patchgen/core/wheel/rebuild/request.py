@@ -10,9 +10,9 @@ from functools import cached_property
 
 from patchgen.core.patch.pins import Pin
 from patchgen.core.source import Places
-from patchgen.core.wheel import place, provenance, variables
-from patchgen.core.wheel.place import Place
+from patchgen.core.wheel import provenance, sandbox, variables
 from patchgen.core.wheel.rebuild.original import Original
+from patchgen.core.wheel.sandbox import Sandbox
 from patchgen.errors import OptionsError
 from patchgen.options import DEV_ROOT, VARIABLES
 from patchgen.system.native import tools
@@ -40,9 +40,9 @@ class RebuildRequest:
     places: Places
 
     @cached_property
-    def place(self) -> Place:
+    def sandbox(self) -> Sandbox:
         """Path under which programs see the work directory."""
-        return place.find(self.work)
+        return sandbox.find(self.work)
 
     def find_pin(self, commit: str) -> Pin:
         """Return the pin of a commit.

@@ -114,9 +114,9 @@ def library(original: Original, request: RebuildRequest) -> Requirement:
             raise CheckError(
                 f"will be made again, and shown there: make an empty directory {shown}"
             )
-        if not request.place.fixed:
+        if not request.sandbox.fixed:
             raise CheckError(
-                f"can be made again, but not shown there: no namespaces: {request.place.reason}\n"
+                f"can be made again, but not shown there: no namespaces: {request.sandbox.reason}\n"
                 f"rebuild the library alone, and install it in {shown}"
             )
         return {origin.ARCHIVE: "none; it will be made again and shown there"}

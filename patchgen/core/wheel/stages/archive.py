@@ -10,8 +10,8 @@ from dataclasses import asdict
 
 from patchgen.core.source import Source
 from patchgen.core.wheel import provenance, setup_py
-from patchgen.core.wheel.session import Making, Session
 from patchgen.core.wheel.values import BuiltWheel, Environment, Objects, Patched
+from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.errors import ToolError
 from patchgen.system.files import digest, sha256
 from patchgen.system.wheel import SBOM, normalise
@@ -20,7 +20,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def pack_wheel(
-    session: Session, source: Source, env: Environment, patched: Patched, objects: Objects
+    workspace: Workspace, source: Source, env: Environment, patched: Patched, objects: Objects
 ) -> Making[BuiltWheel]:
     """Run setup.py bdist_wheel, and rewrite the wheel in a fixed order, with an SBOM.
 
@@ -30,41 +30,43 @@ def pack_wheel(
         ToolError: setup.py failed.
         FileError: the disk is full.
     """
-    request = session.request
+    request = workspace.request
     inputs = digest({"compile": asdict(objects), "epoch": source.epoch, "sbom": SBOM})
-    found = session.journal.get(BuiltWheel, inputs)
+    found = workspace.journal.get(BuiltWheel, inputs)
     if found is not None:
         file = os.path.join(request.wheels, found.name)
         if os.path.isfile(file) and sha256(file) == found.sha256:
             return found
     yield "wheel"
-    session.journal.drop(BuiltWheel)
+    workspace.journal.drop(BuiltWheel)
     rough = os.path.join(request.work, "dist")
     for directory in (rough, request.wheels):
         shutil.rmtree(directory, ignore_errors=True)
         os.mkdir(directory)
-    arguments = ["bdist_wheel", "--dist-dir", session.place.path(rough)]
-    network = setup_py.run_setup(session, source, env, arguments)
+    arguments = ["bdist_wheel", "--dist-dir", workspace.sandbox.path(rough)]
+    network = setup_py.run_setup(workspace, source, env, arguments)
     names = [name for name in os.listdir(rough) if name.endswith(".whl")]
     if len(names) != 1:
         raise ToolError(f"setup.py bdist_wheel wrote {len(names)} wheels to {rough}, not one")
     file = os.path.join(request.wheels, names[0])
     _LOGGER.info("writing %s", names[0])
-    sbom = _compose_sbom(session, source, env, patched)
+    sbom = _compose_sbom(workspace, source, env, patched)
     sha = normalise(os.path.join(rough, names[0]), file, source.epoch, sbom)
     shutil.rmtree(rough)
     wheel = BuiltWheel(names[0], sha, os.path.getsize(file), network)
-    session.journal.put(wheel, inputs)
+    workspace.journal.put(wheel, inputs)
     return wheel
 
 
-def _compose_sbom(session: Session, source: Source, env: Environment, patched: Patched) -> bytes:
+def _compose_sbom(
+    workspace: Workspace, source: Source, env: Environment, patched: Patched
+) -> bytes:
     from patchgen.core import sbom
 
-    request, environ = session.request, env.environ
+    request, environ = workspace.request, env.environ
     if env.lock is not None:
-        libraries = os.path.join(session.place.path(request.prefix), "lib")
+        libraries = os.path.join(workspace.sandbox.path(request.prefix), "lib")
         environ = {**environ, "LD_LIBRARY_PATH": libraries}
     objects = glob.glob(os.path.join(glob.escape(request.source), "torch", "lib", "*.so*"))
-    made = provenance.describe(provenance.gather_inputs(session, source, env, patched))
+    made = provenance.describe(provenance.gather_inputs(workspace, source, env, patched))
     return sbom.compose(made, sbom.find_libraries(objects, environ), "torch", request.version)

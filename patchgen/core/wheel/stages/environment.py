@@ -8,10 +8,10 @@ import shutil
 from typing import TYPE_CHECKING
 
 from patchgen.core.wheel import toolchain, variables
-from patchgen.core.wheel.place import Place
 from patchgen.core.wheel.request import BuildRequest
-from patchgen.core.wheel.session import Making, Session
+from patchgen.core.wheel.sandbox import Sandbox
 from patchgen.core.wheel.values import Environment
+from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.system.files import sha256
 
 if TYPE_CHECKING:
@@ -21,19 +21,19 @@ _LOGGER = logging.getLogger(__name__)
 _CUDA = "cudatoolkit-dev"
 
 
-def make_environment(session: Session, lock: Lock | None) -> Making[Environment]:
+def make_environment(workspace: Workspace, lock: Lock | None) -> Making[Environment]:
     """Make the prefix, unless it is made from this lock; None: use the user's interpreter."""
     if lock is not None:
-        yield from _make_prefix(session, lock)
-    session.place.show()
-    return _describe(session, lock)
+        yield from _make_prefix(workspace, lock)
+    workspace.sandbox.show()
+    return _describe(workspace, lock)
 
 
-def _make_prefix(session: Session, lock: Lock) -> Making[None]:
+def _make_prefix(workspace: Workspace, lock: Lock) -> Making[None]:
     from patchgen.core.wheel.env import lockfile, marker, prefix
 
-    request = session.request
-    named = session.place.path(request.prefix)  # the path that its files contain
+    request = workspace.request
+    named = workspace.sandbox.path(request.prefix)  # the path that its files contain
     found = marker.read(request.prefix) if os.path.isdir(request.prefix) else None
     serves = found is not None and found.serves(lock.identity, request.prefix, named)
     if found is not None and found.whole and serves:
@@ -46,19 +46,19 @@ def _make_prefix(session: Session, lock: Lock) -> Making[None]:
         why = "from another lock" if found.lock != lock.identity else "for another path"
         _LOGGER.info("removing %s, which was made %s", request.prefix, why)
         shutil.rmtree(request.prefix)
-    session.place.show()
+    workspace.sandbox.show()
     prefix.create_prefix(lock, request.prefix, request.cache, request.environ, named)
 
 
-def _describe(session: Session, lock: Lock | None) -> Environment:
-    request, place = session.request, session.place
-    values = read_variables(request, place)
+def _describe(workspace: Workspace, lock: Lock | None) -> Environment:
+    request, sandbox = workspace.request, workspace.sandbox
+    values = read_variables(request, sandbox)
     if lock is None:
         python, environ = request.interpreter, variables.environment(values, request.environ, None)
     else:
-        python = place.path(request.interpreter)
+        python = sandbox.path(request.interpreter)
         environ = variables.environment(values, request.environ, os.path.dirname(python))
-        environ = {**toolchain.activated(place.path(request.prefix), environ), **values}
+        environ = {**toolchain.activated(sandbox.path(request.prefix), environ), **values}
     return Environment(
         python=python,
         lock=lock.identity if lock else None,
@@ -69,9 +69,9 @@ def _describe(session: Session, lock: Lock | None) -> Environment:
     )
 
 
-def read_variables(request: BuildRequest, place: Place) -> dict[str, str]:
+def read_variables(request: BuildRequest, sandbox: Sandbox) -> dict[str, str]:
     """Return the variables of the build; CUDA follows from the lock or environment file."""
-    return request.variables(place.path(request.prefix), cuda=_has_cuda(request))
+    return request.variables(sandbox.path(request.prefix), cuda=_has_cuda(request))
 
 
 def _has_cuda(request: BuildRequest) -> bool:

@@ -6,20 +6,20 @@ import os
 from typing import TYPE_CHECKING
 
 from patchgen.core.wheel import env
-from patchgen.core.wheel.session import Making, Session
+from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.errors import ToolError
 
 if TYPE_CHECKING:
     from patchgen.core.wheel.env.lockfile import Lock  # imports yaml
 
 
-def make_lock(session: Session) -> Making[Lock]:
+def make_lock(workspace: Workspace) -> Making[Lock]:
     """Read the lock, or make it from the environment file.
 
     Raises:
         ToolError: conda-lock or py-rattler is not installed.
     """
-    request = session.request
+    request = workspace.request
     try:
         env.require()
     except ToolError as error:
@@ -29,7 +29,7 @@ def make_lock(session: Session) -> Making[Lock]:
 
     if not os.path.exists(request.lock):
         yield "lock"
-        session.place.show()  # impossible once py-rattler has started threads
+        workspace.sandbox.show()  # impossible once py-rattler has started threads
         locking.make_lock(
             request.environment,
             request.lock,

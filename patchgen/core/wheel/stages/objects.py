@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 
 from patchgen.core.source import Source
 from patchgen.core.wheel import setup_py, variables
-from patchgen.core.wheel.session import Making, Session
 from patchgen.core.wheel.values import Configured, Environment, Objects, Patched
+from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.system import process
 from patchgen.system.files import digest
 
@@ -30,13 +30,15 @@ class _Inputs:
     configured: Configured
 
 
-def _digest_inputs(session: Session, source: Source, env: Environment, patch: Patched) -> _Inputs:
-    request = session.request
+def _digest_inputs(
+    workspace: Workspace, source: Source, env: Environment, patch: Patched
+) -> _Inputs:
+    request = workspace.request
     toolchain = {
         "commit": source.pin.commit,
         "toolchain": env.toolchain.identity,
         "lock": env.lock,
-        "path": session.place.path(request.source),
+        "path": workspace.sandbox.path(request.source),
     }
     held = {name: value for name, value in env.variables.items() if name not in variables.NEUTRAL}
     settings = {"variables": held, "version": request.version}
@@ -47,7 +49,7 @@ def _digest_inputs(session: Session, source: Source, env: Environment, patch: Pa
 
 
 def compile_objects(
-    session: Session, source: Source, env: Environment, patch: Patched
+    workspace: Workspace, source: Source, env: Environment, patch: Patched
 ) -> Making[Objects]:
     """Run setup.py build, which continues with existing objects.
 
@@ -55,27 +57,27 @@ def compile_objects(
         ToolError: the build failed; the message has the first error of the log and its meaning.
         FileError: the disk is full.
     """
-    inputs = _digest_inputs(session, source, env, patch)
-    there = os.path.isdir(os.path.join(session.request.source, "build"))
-    found = session.journal.get(Objects, inputs.whole) if there else None
+    inputs = _digest_inputs(workspace, source, env, patch)
+    there = os.path.isdir(os.path.join(workspace.request.source, "build"))
+    found = workspace.journal.get(Objects, inputs.whole) if there else None
     if found is not None:
         return found
     yield "compile"
-    session.journal.drop(Objects)
-    _prepare(session, inputs.configured)
-    objects = Objects(inputs.whole, setup_py.run_setup(session, source, env, ["build"]))
-    session.journal.put(objects, inputs.whole)
+    workspace.journal.drop(Objects)
+    _prepare(workspace, inputs.configured)
+    objects = Objects(inputs.whole, setup_py.run_setup(workspace, source, env, ["build"]))
+    workspace.journal.put(objects, inputs.whole)
     return objects
 
 
-def _prepare(session: Session, now: Configured) -> None:
+def _prepare(workspace: Workspace, now: Configured) -> None:
     """Adapt the objects of an earlier build to these inputs, or remove them.
 
     PyTorch's setup.py reads its variables only when it configures for the first time.
     """
-    source = session.request.source
+    source = workspace.request.source
     build = os.path.join(source, "build")
-    before = session.journal.get(Configured)
+    before = workspace.journal.get(Configured)
     if before is None or before.toolchain != now.toolchain:
         _clean(source, ["."])
     elif before.variables != now.variables:
@@ -84,7 +86,7 @@ def _prepare(session: Session, now: Configured) -> None:
             os.unlink(os.path.join(build, "CMakeCache.txt"))
     elif before.version != now.version:
         _clean(source, [_VERSION])
-    session.journal.put(now, digest(asdict(now)))
+    workspace.journal.put(now, digest(asdict(now)))
     for name in os.listdir(build) if os.path.isdir(build) else []:
         if name.startswith(("lib.", "bdist.")):  # copies, which keep files that were removed since
             shutil.rmtree(os.path.join(build, name))

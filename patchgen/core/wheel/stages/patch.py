@@ -8,15 +8,15 @@ import hashlib
 from patchgen.core.library import archive
 from patchgen.core.patch import patchfile, render, state, tree
 from patchgen.core.wheel.request import BuildRequest
-from patchgen.core.wheel.session import Making, Session
 from patchgen.core.wheel.values import Patched
+from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.system import paths
 from patchgen.system.files import sha256
 
 
-def apply_patch(session: Session) -> Making[Patched]:
+def apply_patch(workspace: Workspace) -> Making[Patched]:
     """Apply the patch, unless the tree has it with the same options."""
-    request = session.request
+    request = workspace.request
     directory = paths.from_native(request.source)
     found = state.inspect(directory, (request.pin,))
     if found.overall is not state.Overall.PATCHED or found.options != request.options:

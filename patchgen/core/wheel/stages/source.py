@@ -8,13 +8,13 @@ from patchgen.core import source as sources
 from patchgen.core.patch import state, tree
 from patchgen.core.source import Source
 from patchgen.core.wheel.request import BuildRequest
-from patchgen.core.wheel.session import Making, Session
+from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.system import paths
 
 
-def fetch_source(session: Session) -> Making[Source]:
+def fetch_source(workspace: Workspace) -> Making[Source]:
     """Verify the tree, fetch what is missing, and revert a partly applied patch."""
-    request = session.request
+    request = workspace.request
     directory = paths.from_native(request.source)
     partly_patched = _is_partly_patched(request)
     found = None if partly_patched else sources.find(directory, request.pin)

@@ -6,15 +6,15 @@ import os
 from dataclasses import asdict
 
 from patchgen.core.wheel.check import CRASH
-from patchgen.core.wheel.place import HOST
-from patchgen.core.wheel.session import Making, Session
+from patchgen.core.wheel.sandbox import HOST
 from patchgen.core.wheel.values import BuiltWheel, Environment, Verified
+from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.errors import CheckError
 from patchgen.system import checks
 from patchgen.system.files import digest, sha256
 
 
-def verify_wheel(session: Session, env: Environment, wheel: BuiltWheel) -> Making[Verified]:
+def verify_wheel(workspace: Workspace, env: Environment, wheel: BuiltWheel) -> Making[Verified]:
     """Verify the wheel, unless a build has verified it before.
 
     Raises:
@@ -22,7 +22,7 @@ def verify_wheel(session: Session, env: Environment, wheel: BuiltWheel) -> Makin
     """
     from patchgen.core import verify
 
-    request = session.request
+    request = workspace.request
     may_crash = CRASH in request.accepted
     inputs = digest(
         {
@@ -36,16 +36,16 @@ def verify_wheel(session: Session, env: Environment, wheel: BuiltWheel) -> Makin
             "configs": [sha256(path) for path in request.configs],
         }
     )
-    recorded = session.journal.get(Verified, inputs)
+    recorded = workspace.journal.get(Verified, inputs)
     if recorded is not None:
         return recorded
     yield "verify"
-    session.journal.drop(Verified)
+    workspace.journal.drop(Verified)
     path = os.path.join(request.wheels, wheel.name)
     expected = verify.Expected(request.version, request.options.flags, may_crash=may_crash)
     # With configurations of the user, the ranks need the network to their switch.
-    network = HOST if request.configs else session.place.leave_network()
-    with session.place.hide():
+    network = HOST if request.configs else workspace.sandbox.leave_network()
+    with workspace.sandbox.hide():
         found = verify.verify_wheel(
             path, request.interpreter, expected, request.configs, request.environ
         )
@@ -57,5 +57,5 @@ def verify_wheel(session: Session, env: Environment, wheel: BuiltWheel) -> Makin
         ]
         raise CheckError("\n".join([f"{path} does not pass its verification", *wrong]))
     verified = Verified(tuple(check.name for check in found), network)
-    session.journal.put(verified, inputs)
+    workspace.journal.put(verified, inputs)
     return verified

@@ -53,14 +53,14 @@ def gather(
         ToolError: a file could not be fetched.
         FileError: a file cannot be read or written.
     """
-    told = "torch %s in %s, source %s"
+    message = "torch %s in %s, source %s"
     known = [_own(pin, torch) for pin in known if torch.commit in pin.grafts] or known
     if source is None:
         pin = pin_of(torch, known)
-        _LOGGER.info(told, torch.version, torch.root, pin.name)
+        _LOGGER.info(message, torch.version, torch.root, pin.name)
         return pin, fetched(pin, torch, origin, gloo_only=False)
     pin, sources = from_tree(source, torch, known)
-    _LOGGER.info(told, torch.version, torch.root, pin.name)
+    _LOGGER.info(message, torch.version, torch.root, pin.name)
     if not gloo_directory(torch) and not any(path.startswith(GLOO) for path in sources):
         sources |= fetched(pin, torch, origin, gloo_only=True)
     return pin, sources

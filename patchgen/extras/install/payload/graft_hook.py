@@ -130,8 +130,8 @@ def misfit(identity: "dict[str, Any]", root: str) -> str:
 
 def _named(torch: "dict[str, Any]") -> str:
     abi = torch.get("cxx11_abi")
-    told = "" if abi is None else f", C++11 ABI {abi:d}"
-    return "torch {} (commit {}{})".format(torch["version"], str(torch["commit"])[:12], told)
+    suffix = "" if abi is None else f", C++11 ABI {abi:d}"
+    return "torch {} (commit {}{})".format(torch["version"], str(torch["commit"])[:12], suffix)
 
 
 def load(path: str, root: str) -> None:

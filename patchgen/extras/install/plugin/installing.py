@@ -62,13 +62,13 @@ def uninstall(python: str, environ: Mapping[str, str]) -> bool:
     return True
 
 
-def _run(python: str, asked: Sequence[str], environ: Mapping[str, str]) -> None:
-    tool, ended = "pip", _finish([python, run_pip.__file__, *asked, *_QUIET], python, environ)
+def _run(python: str, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
+    tool, ended = "pip", _finish([python, run_pip.__file__, *arguments, *_QUIET], python, environ)
     uv = shutil.which("uv", path=environ.get("PATH"))
     if ended.code != 0 and uv and _NO_PIP in ended.err.decode(errors="replace"):
         tool, ended = (
             "uv",
-            _finish([uv, "pip", *asked, "--no-config", "--python", python], python, environ),
+            _finish([uv, "pip", *arguments, "--no-config", "--python", python], python, environ),
         )
     if ended.code == 0:
         return

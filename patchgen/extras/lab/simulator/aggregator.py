@@ -25,10 +25,10 @@ def lines(counters: Mapping[str, Any]) -> Iterator[str]:
         rows = [[f"{worker[name]:,}" for name in _WORKER] for worker in workers]
         yield from tables.lines([*_WORKER.values()], rows)
         yield ""
-    told = [tables.counted(counters["sessions"], "session")]
+    counts = [tables.counted(counters["sessions"], "session")]
     if counters["broken"]:
-        told.append(f"{counters['broken']:,} of them ended by a fault")
-    told.append(f"{tables.counted(counters['jobs'], 'sum')} of {counters['elements']:,} elements")
+        counts.append(f"{counters['broken']:,} of them ended by a fault")
+    counts.append(f"{tables.counted(counters['jobs'], 'sum')} of {counters['elements']:,} elements")
     if counters["refused"]:
-        told.append(f"{tables.counted(counters['refused'], 'worker')} refused")
-    yield ", ".join(told)
+        counts.append(f"{tables.counted(counters['refused'], 'worker')} refused")
+    yield ", ".join(counts)

@@ -42,7 +42,7 @@ class HookedRank:
     def __init__(self, job: "dict[str, Any]") -> None:
         self.job = job
         self.pid = 0  # process that made a group; its forks do not report
-        self.told = {}  # type: dict[str, Any]
+        self.record = {}  # type: dict[str, Any]
         self.inherited = {name: os.environ.get(name) for name in job["by_rank"]}
         self.c10d = None  # type: Any
 
@@ -99,15 +99,15 @@ class HookedRank:
             self.write(f"maker-{os.getpid()}.json", {"maker": "torchcomms"})
         if self.pid != os.getpid():
             self.pid = os.getpid()
-            self.told = {"outcomes": []}
+            self.record = {"outcomes": []}
             atexit.register(self.tell, final=True)
-        self.told.update(rank=self.c10d.get_rank(), world=self.c10d.get_world_size())
-        self.told["backend"] = str(self.c10d.get_backend())
+        self.record.update(rank=self.c10d.get_rank(), world=self.c10d.get_world_size())
+        self.record["backend"] = str(self.c10d.get_backend())
         report = self.report()
         if report and report["group"]:
             # A torch patched by an older version reports no reason.
             outcome = {"group": report["group"], "reason": report.get("reason", "")}
-            self.told["outcomes"].append(outcome)
+            self.record["outcomes"].append(outcome)
         self.tell()
         return answer
 
@@ -136,7 +136,7 @@ class HookedRank:
     def tell(self, *, final: bool = False) -> None:
         """Write the report of this rank, in the process that made its group."""
         if self.pid == os.getpid():
-            data = dict(self.told, pid=self.pid, final=final, report=self.report())
+            data = dict(self.record, pid=self.pid, final=final, report=self.report())
             self.write("{}-{}.json".format(data["rank"], self.pid), data)
 
     def mark(self, *, ended: bool = False) -> None:

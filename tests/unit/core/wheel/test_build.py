@@ -16,10 +16,10 @@ from patchgen.core import wheel as building
 from patchgen.core.patch import pins
 from patchgen.core.wheel import variables
 from patchgen.core.wheel.check import ACCEPTABLE
-from patchgen.core.wheel.place import HOST, Place
-from patchgen.core.wheel.session import Making, Session
+from patchgen.core.wheel.sandbox import HOST, Sandbox
 from patchgen.core.wheel.stages.objects import compile_objects
 from patchgen.core.wheel.values import Patched
+from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.errors import CheckError
 from patchgen.options import resolve
 from patchgen.system.checks import Check
@@ -62,7 +62,7 @@ def note(
     notes: list[str] = []
 
     def noting(name: str) -> Callable[..., Making[str]]:
-        def stand_in(_: Session, *results: object) -> Making[str]:
+        def stand_in(_: Workspace, *results: object) -> Making[str]:
             notes.append(f"look {' '.join([name, *map(str, results)])}")
             if name not in done:
                 yield name
@@ -136,17 +136,17 @@ def test_objects_are_made_again_where_the_build_is_seen_elsewhere(
     subprocess.run(["git", "init", "-q", asked.source], check=True)
     made: list[str] = []
 
-    def make(session: Session, *_: object) -> str:
-        made.append(session.place.seen)
+    def make(workspace: Workspace, *_: object) -> str:
+        made.append(workspace.sandbox.inside)
         return HOST
 
     monkeypatch.setattr("patchgen.core.wheel.setup_py.run_setup", make)
     source: Any = SimpleNamespace(pin=asked.pin)
     env: Any = SimpleNamespace(toolchain=SimpleNamespace(identity=""), lock=None, variables={})
     for seen in ("/one", "/one", "/other"):
-        session = Session(asked)
-        session.__dict__["place"] = Place(asked.work, seen, "no namespaces")
-        for _ in compile_objects(session, source, env, Patched("", (), None, simulator=False)):
+        workspace = Workspace(asked)
+        workspace.__dict__["sandbox"] = Sandbox(asked.work, seen, "no namespaces")
+        for _ in compile_objects(workspace, source, env, Patched("", (), None, simulator=False)):
             pass
     assert made == ["/one", "/other"]
 

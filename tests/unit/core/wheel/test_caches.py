@@ -9,10 +9,10 @@ import pytest
 
 from patchgen.core.wheel.caches import find_remote, list_variables
 from patchgen.core.wheel.payload import enclosure
-from patchgen.core.wheel.place import Place
+from patchgen.core.wheel.sandbox import Sandbox
 
-FIXED = Place("/work", enclosure.PATH)
-OPEN = Place("/work", "/work", "refused")
+FIXED = Sandbox("/work", enclosure.PATH)
+OPEN = Sandbox("/work", "/work", "refused")
 
 
 @pytest.mark.parametrize("setting", ["remote_storage", "secondary_storage"])

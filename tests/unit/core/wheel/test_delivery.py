@@ -13,8 +13,8 @@ from support.wheelhouse import PROVENANCE
 from patchgen.core.recipes import Recipe, read
 from patchgen.core.wheel import delivery, provenance
 from patchgen.core.wheel.request import BuildRequest
-from patchgen.core.wheel.session import Session
 from patchgen.core.wheel.values import BuiltWheel
+from patchgen.core.wheel.workspace import Workspace
 from patchgen.options import resolve
 
 
@@ -46,7 +46,7 @@ def test_another_wheel_of_that_name_is_replaced(
     online = SimpleNamespace(network="host")
     wheel = BuiltWheel("a.whl", digest, 8)
     built: Any = SimpleNamespace(wheel=wheel, objects=online, verified=online, **values)
-    delivery.deliver(Session(asked), built)
+    delivery.deliver(Workspace(asked), built)
     assert Path(asked.output, "a.whl").read_bytes() == b"verified"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from patchgen.core.wheel import diagnosis, place, setup_py
+from patchgen.core.wheel import diagnosis, sandbox, setup_py
 from patchgen.errors import ToolError
 
 
@@ -21,12 +21,12 @@ def attempt(tmp_path: Path) -> Callable[[str], str]:
     source, logs = tmp_path / "source", tmp_path / "logs"
     source.mkdir()
     logs.mkdir()
-    session: Any = SimpleNamespace(
+    workspace: Any = SimpleNamespace(
         request=SimpleNamespace(
             source=str(source), logs=str(logs), workers=1, version="1", remote_cache=None
         ),
         guard=None,
-        place=replace(place.find(str(tmp_path)), seen=str(tmp_path)),
+        sandbox=replace(sandbox.find(str(tmp_path)), inside=str(tmp_path)),
     )
 
     built: Any = SimpleNamespace(epoch=0)
@@ -34,7 +34,7 @@ def attempt(tmp_path: Path) -> Callable[[str], str]:
 
     def run(program: str) -> str:
         (source / "setup.py").write_text(program)
-        setup_py.run_setup(session, built, env, ["build"])
+        setup_py.run_setup(workspace, built, env, ["build"])
         return (logs / "build.log").read_text()
 
     return run

@@ -341,7 +341,7 @@ def rank(number: int, host: str = "", **attempt: Any) -> dict[str, Any]:
         "packets": {"sent": 9, "answers": 9, "wrong": 0, "timeouts": 0},
     }  # fmt: skip
     report.update(attempt.pop("report", {}))
-    tried = {"ended": "", "said": [], "report": report, **attempt}
+    tried = {"ended": "", "output": [], "report": report, **attempt}
     return {
         "rank": number, "host": host or f"h{number}", "world": 2, "pid": 7, "machine": [],
         "software": SOFTWARE, "attempt": tried, "address": f"10.0.0.{number}",
@@ -402,7 +402,7 @@ def test_ranks_that_have_tried_alone() -> None:
 
 def test_a_process_that_the_library_ends() -> None:
     """What it has said last is shown."""
-    dead = rank(1, ended="was ended by SIGABRT", said=["one", "Cannot get hugepage information"])
+    dead = rank(1, ended="was ended by SIGABRT", output=["one", "Cannot get hugepage information"])
     del dead["attempt"]["report"]
     others = rank(0, report={"step": "start", "objection": ""})
     expected = "the process was ended by SIGABRT: Cannot get hugepage information"
@@ -414,7 +414,7 @@ def test_a_rank_that_waits_for_one_that_is_refused() -> None:
     refused = {"step": "start", "objection": "the SwitchML context did not start"}
     waited = {**refused, "late": True}
     ranks = [rank(0, report=waited),
-             rank(1, report=refused, said=["no room", "switchml: error: given up"])]  # fmt: skip
+             rank(1, report=refused, output=["no room", "switchml: error: given up"])]  # fmt: skip
     assert failed(*ranks) == ("session", ["h1"], "the SwitchML context did not start: no room")
     assert failed(ranks[0], rank(1, report=waited))[:2] == ("session", ["h0", "h1"])
     started = rank(1, report={"step": "start", "objection": ""})
@@ -472,7 +472,7 @@ def test_a_group_that_does_not_delegate_for_another_reason() -> None:
 
 
 def test_gloo_does_not_connect() -> None:
-    ranks = [rank(0), {**rank(1), "attempt": {"error": "no route", "ended": "", "said": []}}]
+    ranks = [rank(0), {**rank(1), "attempt": {"error": "no route", "ended": "", "output": []}}]
     assert failed(*ranks) == ("gloo", ["h1"], "no route")
 
 
@@ -494,7 +494,7 @@ def test_addresses_that_gloo_cannot_connect(
     first: str, second: str, hosts: list[str], told: str
 ) -> None:
     """The hosts at fault are named, and no host where the ranks are all on one."""
-    lost = {"attempt": {"error": "no route", "ended": "", "said": []}}
+    lost = {"attempt": {"error": "no route", "ended": "", "output": []}}
     ranks = [{**rank(0), "address": first, **lost}, {**rank(1), "address": second, **lost}]
     assert failed(*ranks) == ("gloo", hosts, told)
     here = [{**one, "host": "h"} for one in ranks]

@@ -27,8 +27,8 @@ def addresses() -> "list[tuple[str, str]]":
     """Return pairs of the name of an interface and its IPv4 address."""
     room = array.array("B", bytes(_ROOM))
     place = room.buffer_info()[0]
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        answer = fcntl.ioctl(asked, _SIOCGIFCONF, struct.pack("iL", _ROOM, place))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        answer = fcntl.ioctl(probe, _SIOCGIFCONF, struct.pack("iL", _ROOM, place))
     size = struct.unpack("iL", answer)[0]
     entries = [room.tobytes()[at : at + _ENTRY] for at in range(0, size, _ENTRY)]
     return [(one[:16].split(b"\0")[0].decode(), socket.inet_ntoa(one[20:24])) for one in entries]

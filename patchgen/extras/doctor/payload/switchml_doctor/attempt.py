@@ -68,7 +68,7 @@ class Attempt:
             ended = "was ended by " + signal.Signals(os.WTERMSIG(status)).name
         elif os.WEXITSTATUS(status):
             ended = f"ended with exit code {os.WEXITSTATUS(status)}"
-        return {"ended": ended, "said": [line for line in lines if line.strip()][-_SHOWN:]}
+        return {"ended": ended, "output": [line for line in lines if line.strip()][-_SHOWN:]}
 
 
 def _serve(work: "Callable[[dict[str, Any]], dict[str, Any]]", *pipes: int) -> None:
@@ -77,11 +77,11 @@ def _serve(work: "Callable[[dict[str, Any]], dict[str, Any]]", *pipes: int) -> N
     try:
         # Read a line, not to the end: another child may hold the other end open as well.
         with os.fdopen(start) as lines:
-            asked = lines.readline().strip()
-        if asked:
+            job = lines.readline().strip()
+        if job:
             for number in (1, 2):
                 os.dup2(log, number)
-            found = work(json.loads(asked))
+            found = work(json.loads(job))
             with os.fdopen(answer, "wb") as file:
                 file.write(json.dumps(found).encode())
         code = 0

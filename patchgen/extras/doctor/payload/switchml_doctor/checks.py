@@ -144,9 +144,9 @@ def _failed_start(rank: Any) -> str:
     """Return why the library of a rank did not start; empty if it did."""
     attempt = rank.get("attempt", {})
     if attempt.get("ended"):
-        return ": ".join([f"the process {attempt['ended']}", *attempt["said"][-1:]])
+        return ": ".join([f"the process {attempt['ended']}", *attempt["output"][-1:]])
     if _step(rank) == "start" and _report(rank)["objection"]:
-        own = [line for line in attempt["said"] if not line.startswith(_DELEGATE)]
+        own = [line for line in attempt["output"] if not line.startswith(_DELEGATE)]
         return ": ".join([str(_report(rank)["objection"]), *own[-1:]])
     return ""
 

@@ -53,8 +53,8 @@ def find_proxy(values: "dict[str, str]", environ: "dict[str, str]") -> str:
     """Return the proxy through which gRPC reaches the controller; empty if it needs none."""
     host = values.get("general.controller_ip", "127.0.0.1")
     direct = environ.get("no_grpc_proxy", environ.get("no_proxy", "")).replace(" ", "").split(",")
-    asked = next(filter(environ.get, ("grpc_proxy", "https_proxy", "http_proxy")), "")
-    return "" if host.endswith(tuple(filter(None, direct))) else asked
+    proxy = next(filter(environ.get, ("grpc_proxy", "https_proxy", "http_proxy")), "")
+    return "" if host.endswith(tuple(filter(None, direct))) else proxy
 
 
 def _places(environ: "dict[str, str]") -> "list[str]":

@@ -95,9 +95,9 @@ def read_link(interface: str) -> "tuple[int, bool]":
         OSError: the interface does not exist.
     """
     wanted = struct.pack("16s16x", interface.encode()[:15])
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        mtu = struct.unpack_from("i", fcntl.ioctl(asked, _SIOCGIFMTU, wanted), 16)[0]
-        flags = struct.unpack_from("H", fcntl.ioctl(asked, _SIOCGIFFLAGS, wanted), 16)[0]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        mtu = struct.unpack_from("i", fcntl.ioctl(probe, _SIOCGIFMTU, wanted), 16)[0]
+        flags = struct.unpack_from("H", fcntl.ioctl(probe, _SIOCGIFFLAGS, wanted), 16)[0]
     return int(mtu), bool(flags & _RUNNING)
 
 

@@ -24,8 +24,8 @@ def needed_bytes(values: "dict[str, str]", options: "list[str]") -> int:
         return packet * read_number(values, "general.max_outstanding_packets", 256)
     threads = read_number(values, "general.num_worker_threads", 4)
     pools = 2 * threads * read_number(values, "backend.dpdk.pool_size", 1 << 18) * _BUFFER
-    asked = ",".join(values_of(options, "-m", "--socket-mem"))
-    return max(pools, _MIB * sum(int(one) for one in asked.split(",") if one.isdecimal()))
+    memory = ",".join(values_of(options, "-m", "--socket-mem"))
+    return max(pools, _MIB * sum(int(one) for one in memory.split(",") if one.isdecimal()))
 
 
 def look_at_pages(

@@ -26,7 +26,7 @@ WRONG_USE = 2
 _DAY = 86_400.0
 _FIRST = ("ranks", "software")  # checks that must hold before ranks try to sum
 _ROUNDS = 4  # of the agreement, each of which may take the group's timeout
-_SILENT = {"ended": "says nothing", "said": []}  # attempt of a rank that did not report
+_SILENT = {"ended": "says nothing", "output": []}  # attempt of a rank that did not report
 _ANSWERS = 15.0  # seconds that a rank waits for others in addition to their own limit
 _REQUIRE = "SWITCHML_REQUIRE"  # would raise, and hide the step at which the agreement ended
 _GROUP = "SWITCHML_GROUP"  # may leave the doctor's group to Gloo
@@ -187,8 +187,8 @@ class _Doctor:
 
     def _lead(self) -> int:
         ranks = self._seated(self._given.timeout)
-        seen = checks.judge(ranks).findings
-        goes = all(one.state != BAD for name in _FIRST for one in seen[name])
+        findings = checks.judge(ranks).findings
+        goes = all(one.state != BAD for name in _FIRST for one in findings[name])
         self._meeting.publish("goes", goes)
         if goes:
             self._meeting.tell("attempt", self._run(self._attempt))

@@ -79,17 +79,17 @@ def _times(times: "dict[str, Any]") -> "Iterator[str]":
 
 
 def _findings(report: "dict[str, Any]", state: str, check: str) -> "Iterator[str]":
-    told = {}  # type: dict[tuple[str, str], list[Any]]
+    ranks_by_finding = {}  # type: dict[tuple[str, str], list[Any]]
     for rank in report["ranks"]:
         for name, one in rank["checks"].items():
             if one["state"] == state and check in {"", name}:
-                told.setdefault((name, one["words"]), []).append(rank)
-    for (name, words), ranks in list(told.items())[:_SHOWN]:
+                ranks_by_finding.setdefault((name, one["words"]), []).append(rank)
+    for (name, words), ranks in list(ranks_by_finding.items())[:_SHOWN]:
         where = sorted({rank["host"] for rank in ranks})
         some = ", ".join(where[:4]) + (", ..." if len(where) > 4 else "")  # noqa: PLR2004
         yield f"{name}: {some}, {_ranks([rank['rank'] for rank in ranks])}: {words}"
-    if len(told) > _SHOWN:
-        yield f"and {len(told) - _SHOWN} more; --json has all"
+    if len(ranks_by_finding) > _SHOWN:
+        yield f"and {len(ranks_by_finding) - _SHOWN} more; --json has all"
 
 
 def _hosts_of(verdict: Verdict, check: str) -> "list[str]":

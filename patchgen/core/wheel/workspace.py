@@ -10,10 +10,10 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from patchgen.core.wheel import place as places
+from patchgen.core.wheel import sandbox as sandboxes
 from patchgen.core.wheel.journal import Journal
-from patchgen.core.wheel.place import Place
 from patchgen.core.wheel.request import BuildRequest
+from patchgen.core.wheel.sandbox import Sandbox
 from patchgen.errors import FileError, file_errors
 from patchgen.system import lock as locks
 from patchgen.system import paths
@@ -24,7 +24,7 @@ Making = Generator[str, None, T]
 
 
 @dataclass(frozen=True)
-class Session:
+class Workspace:
     """Request and work directory of a build, for its stages."""
 
     request: BuildRequest
@@ -35,9 +35,9 @@ class Session:
         _ = self.journal
 
     @functools.cached_property
-    def place(self) -> Place:
+    def sandbox(self) -> Sandbox:
         """The work directory, under the path that programs see."""
-        return places.find(self.request.work)
+        return sandboxes.find(self.request.work)
 
     @functools.cached_property
     def journal(self) -> Journal:
@@ -46,7 +46,7 @@ class Session:
 
 
 @contextlib.contextmanager
-def start(request: BuildRequest) -> Iterator[Session]:
+def start(request: BuildRequest) -> Iterator[Workspace]:
     """Lock the work directory, also against programs that a killed build left running.
 
     Raises:
@@ -58,7 +58,7 @@ def start(request: BuildRequest) -> Iterator[Session]:
         _make_directory(request.output, "--builddir")
         alone = locks.held(paths.from_native(request.work))
         with alone, locks.inherited(request.logs, "the compiler") as guard:
-            yield Session(request, guard)
+            yield Workspace(request, guard)
 
 
 def _make_directory(directory: str, option: str) -> None:

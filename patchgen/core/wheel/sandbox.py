@@ -20,11 +20,11 @@ _ENCLOSURE = os.path.abspath(enclosure.__file__)
 
 
 @dataclass(frozen=True)
-class Place:
+class Sandbox:
     """Work directory of a build, and the path under which its programs see it."""
 
     work: str
-    seen: str
+    inside: str
     reason: str = ""
     """Why namespaces are unavailable; empty where they are available."""
 
@@ -35,7 +35,7 @@ class Place:
 
     def path(self, path: str) -> str:
         """Translate a path in the work directory to what programs of the build see."""
-        return os.path.join(self.seen, os.path.relpath(path, self.work))
+        return os.path.join(self.inside, os.path.relpath(path, self.work))
 
     def offline(self, command: Sequence[str]) -> list[str]:
         """Return a command that runs without network, where namespaces are available."""
@@ -91,14 +91,14 @@ def show_at(directory: str, target: str) -> None:
         enclosure.show_at(directory, target)
 
 
-def find(work: str) -> Place:
+def find(work: str) -> Sandbox:
     """Return the path of a work directory: fixed where namespaces are available."""
     if enclosure.has_shown():
-        return Place(work, enclosure.PATH)
+        return Sandbox(work, enclosure.PATH)
     tried = capture(Program([sys.executable, "-IS", _ENCLOSURE, "--try"]), limit=LIMIT)
     if tried.code == 0:
-        return Place(work, enclosure.PATH)
-    return Place(work, work, "".join(tried.last_lines(1)) or tried.how)
+        return Sandbox(work, enclosure.PATH)
+    return Sandbox(work, work, "".join(tried.last_lines(1)) or tried.how)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from patchgen.system.program import CompletedRun
 _KEPT = 1 << 16  # bytes of stderr that are kept
 
 
-class Companion:
+class BackgroundProgram:
     """A program that runs while a block lasts."""
 
     def __init__(self, program: Program) -> None:
@@ -73,7 +73,7 @@ class Companion:
 
 
 @contextlib.contextmanager
-def beside(program: Program, *, limit: float) -> Iterator[Companion]:
+def beside(program: Program, *, limit: float) -> Iterator[BackgroundProgram]:
     """Run a program while the block lasts, which begins once the program has written a line.
 
     After the block it gets SIGTERM, then its grace period. It is supervised, so it also ends if
@@ -82,12 +82,12 @@ def beside(program: Program, *, limit: float) -> Iterator[Companion]:
     Raises:
         ToolError: the program cannot be started, ended, or wrote no line within `limit` seconds.
     """
-    companion = Companion(replace(program, supervised=True))
-    thread = threading.Thread(target=companion.run, daemon=True)
+    running = BackgroundProgram(replace(program, supervised=True))
+    thread = threading.Thread(target=running.run, daemon=True)
     thread.start()
     try:
-        companion.wait_for_line(limit)
-        yield companion
+        running.wait_for_line(limit)
+        yield running
     finally:
-        companion.stop.set()
+        running.stop.set()
         thread.join()

@@ -13,7 +13,7 @@ import pytest
 from support.waiting import ENOUGH, has_ended, until
 
 from patchgen.errors import ToolError
-from patchgen.system.companion import beside
+from patchgen.system.background import beside
 from patchgen.system.process import Program
 
 # Is ready at once; at its end it writes a file, and takes its time for that.
@@ -39,24 +39,24 @@ def server(code: str, *arguments: object) -> Program:
 def test_it_is_ready_before_and_ends_after(tmp_path: Path, error: type[BaseException]) -> None:
     with (
         pytest.raises(error) if error else contextlib.nullcontext(),
-        beside(server(SERVER, tmp_path / "ended"), limit=ENOUGH) as companion,
+        beside(server(SERVER, tmp_path / "ended"), limit=ENOUGH) as program,
     ):
-        assert os.path.exists(f"/proc/{int(companion.line)}")
-        assert not companion.over.is_set()
+        assert os.path.exists(f"/proc/{int(program.line)}")
+        assert not program.over.is_set()
         if error:
             raise error
     assert (tmp_path / "ended").exists()
-    assert has_ended(int(companion.line))
+    assert has_ended(int(program.line))
 
 
 def test_its_own_end_is_seen() -> None:
     code = "import os, sys; print(os.getpid(), flush=True); sys.stdin.read(); "
     code += "import time; time.sleep(600)"
-    with beside(server(code), limit=ENOUGH) as companion:
-        os.kill(int(companion.line), signal.SIGKILL)
-        assert companion.over.wait(ENOUGH)
-        assert companion.completed.how == "died of SIGKILL"
-    assert companion.completed.how == "died of SIGKILL"
+    with beside(server(code), limit=ENOUGH) as program:
+        os.kill(int(program.line), signal.SIGKILL)
+        assert program.over.wait(ENOUGH)
+        assert program.completed.how == "died of SIGKILL"
+    assert program.completed.how == "died of SIGKILL"
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ def test_one_that_is_not_there() -> None:
 def test_it_ends_with_a_killed_command(tmp_path: Path) -> None:
     code = (
         "import sys, time\n"
-        "from patchgen.system.companion import beside\n"
+        "from patchgen.system.background import beside\n"
         "from patchgen.system.process import Program\n"
-        "with beside(Program(sys.argv[1:]), limit=60) as companion:\n"
-        "    print(companion.line, flush=True)\n"
+        "with beside(Program(sys.argv[1:]), limit=60) as program:\n"
+        "    print(program.line, flush=True)\n"
         "    time.sleep(600)\n"
     )
     ended = tmp_path / "ended"
