@@ -7,7 +7,7 @@ from pathlib import Path
 
 from patchgen.options import VARIABLES
 
-LISTS = ("Makefile", "README.md")
+LISTS = ("Makefile", "README.md", "ci/in-image")
 
 
 def find_unlisted(repository: Path) -> dict[str, list[str]]:
