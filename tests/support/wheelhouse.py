@@ -8,9 +8,15 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from patchgen.core.patch import pins
-from patchgen.core.wheel.provenance import Isolation, WheelInputs
+from patchgen.core.source import Source
+from patchgen.core.wheel.provenance import WheelInputs
+from patchgen.core.wheel.request import BuildRequest
+from patchgen.core.wheel.sandbox import Sandbox
+from patchgen.core.wheel.values import Environment, Patched
 from patchgen.options import resolve
 from patchgen.system.files import Artifact
 
@@ -18,26 +24,45 @@ WHEEL = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-n
 COMMIT = "57bffc3a8e4fee0cce31e1ff1f662ccf7b16db57"
 GLOO = "3dc0328fe6a9d47bd47c0c6ca145a0d8a21845c6"
 (PIN,) = (pin for pin in pins.shipped() if pin.commit == COMMIT)
-PROVENANCE = WheelInputs(
-    wheel=Artifact("torch-1.7.1+switchml.dpdk-cp39-cp39-linux_x86_64.whl", 17, "1" * 64),
-    version="1.7.1+switchml.dpdk",
-    pin=PIN,
-    commits={"third_party/gloo": GLOO, "": COMMIT},
-    addresses={
-        "third_party/gloo": "https://github.com/facebookincubator/gloo",
-        "": "https://github.com/pytorch/pytorch.git",
-    },
-    patch_sha256="2" * 64,
-    options=resolve({"dpdk": True, "switchml_home": "/opt/s\udcff"}, {}, "/opt"),
-    client_sha256="3" * 64,
-    simulator=True,
-    lock_sha256="4" * 64,
-    toolchain={"python_version": "3.9.2", "programs": {"cmake": "cmake version 3.18.4"}},
-    variables={"USE_CUDA": "0"},
-    epoch=1607370004,
-    build_path="/build",
-    isolation=Isolation("", {"compile": "loopback"}),
-)
+OPTIONS = resolve({"dpdk": True, "switchml_home": "/opt/s\udcff"}, {}, "/opt")
+COMMITS = {"third_party/gloo": GLOO, "": COMMIT}
+TOOLCHAIN = {"python_version": "3.9.2", "programs": {"cmake": "cmake version 3.18.4"}}
+
+
+def make_inputs(
+    *,
+    commits: Mapping[str, str] = COMMITS,
+    toolchain: Mapping[str, object] = TOOLCHAIN,
+    variables: Mapping[str, str] = {"USE_CUDA": "0"},
+    client: str | None = "3" * 64,
+    lock: str | None = "4" * 64,
+    **request: Any,
+) -> WheelInputs:
+    """The inputs of a wheel, with these values instead of its own."""
+    source = Source(
+        "/build/source", PIN, "patched", 1607370004, commits,
+        {
+            "third_party/gloo": "https://github.com/facebookincubator/gloo",
+            "": "https://github.com/pytorch/pytorch.git",
+        },
+        (), {},
+    )  # fmt: skip
+    given: dict[str, Any] = {"pin": PIN, "options": OPTIONS, **request}
+    tools: Any = SimpleNamespace(data=lambda: dict(toolchain))
+    return WheelInputs(
+        BuildRequest(
+            work="/w", output="", python=None, lock="", environment="", environ={}, **given
+        ),
+        Sandbox("/w", "/build"),
+        source,
+        Environment("python", None, lock, tools, variables, {}),
+        Patched("2" * 64, (), client, simulator=True),
+        Artifact("torch-1.7.1+switchml.dpdk-cp39-cp39-linux_x86_64.whl", 17, "1" * 64),
+        {"compile": "loopback"},
+    )
+
+
+PROVENANCE = make_inputs()
 
 
 def digest(content: bytes, algorithm: str = "sha256") -> str:

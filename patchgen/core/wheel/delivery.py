@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from patchgen.core.patch import patchfile
 from patchgen.core.recipes import Recipe
 from patchgen.core.wheel import provenance
-from patchgen.core.wheel.provenance import Isolation
 from patchgen.core.wheel.values import Built
 from patchgen.core.wheel.workspace import Workspace
 from patchgen.system import files
@@ -43,17 +42,18 @@ def deliver(workspace: Workspace, built: Built) -> Delivered:
     request, python = workspace.request, workspace.request.interpreter
     os.makedirs(request.output, exist_ok=True)
     wheel = os.path.join(request.output, built.wheel.name)
-    described = replace(
-        provenance.gather_inputs(workspace, built.source, built.env, built.patch),
-        wheel=Artifact(built.wheel.name, built.wheel.size, built.wheel.sha256),
-        isolation=Isolation(
-            workspace.sandbox.reason,
-            {
-                "compile": built.objects.network,
-                "wheel": built.wheel.network,
-                "verify": built.verified.network,
-            },
-        ),
+    inputs = provenance.WheelInputs(
+        request,
+        workspace.sandbox,
+        built.source,
+        built.env,
+        built.patch,
+        Artifact(built.wheel.name, built.wheel.size, built.wheel.sha256),
+        {
+            "compile": built.objects.network,
+            "wheel": built.wheel.network,
+            "verify": built.verified.network,
+        },
     )
     if not os.path.isfile(wheel) or files.sha256(wheel) != built.wheel.sha256:
         with (
@@ -68,7 +68,7 @@ def deliver(workspace: Workspace, built: Built) -> Delivered:
         constraints: compose_constraints(request.version, request.recipe).encode(),
     }.items():
         files.replace(os.fsencode(path), content)
-    beside = (patched, constraints, provenance.write(wheel, described))
+    beside = (patched, constraints, provenance.write(wheel, inputs))
     commands = list_commands(python, wheel, constraints, request.recipe)
     return Delivered(wheel, built.wheel.sha256, python, beside, tuple(map(shlex.join, commands)))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from support.trees import tool
-from support.wheelhouse import PROVENANCE, Entry, Fake, zipped
+from support.wheelhouse import PIN, Entry, Fake, zipped
 
 from patchgen.core import recipes
 from patchgen.core.wheel import delivery
@@ -35,7 +35,7 @@ class Pip:
         self.links = root / "links"
         self.python = root / "venv" / "bin" / "python"
         self.constraints = root / "constraints.txt"
-        self.recipe = recipes.read(PROVENANCE.pin)
+        self.recipe = recipes.read(PIN)
         # With the pip that is here: to install another takes longer than all tests with it.
         ours = Path(str(importlib.import_module("pip").__file__)).parent
         create = [sys.executable, "-m", "venv", "--without-pip", str(self.python.parents[1])]

@@ -43,18 +43,19 @@ def components(content: bytes) -> dict[str, Any]:
 
 
 def test_a_wheel_of_a_client_library_with_fixes() -> None:
-    inputs = replace(PROVENANCE, wheel=None, client={"client": client().statement()})
-    content = sbom.compose(describe(inputs), [], "torch", PROVENANCE.version)
+    made = describe(replace(PROVENANCE, wheel=None))
+    made = replace(made, resolved={**made.resolved, "client": client().statement()})
+    content = sbom.compose(made, [], "torch", PROVENANCE.request.version)
     found = components(content)
     assert found["pytorch"]["purl"] == "pkg:pypi/torch@1.7.1"
     (vcs,) = found["pytorch"]["externalReferences"]
     assert vcs == {"type": "vcs", "url": f"git+https://github.com/pytorch/pytorch.git@{COMMIT}"}
-    gloo = PROVENANCE.commits["third_party/gloo"]
+    gloo = PROVENANCE.source.commits["third_party/gloo"]
     assert found["third_party/gloo"]["purl"] == f"pkg:github/facebookincubator/gloo@{gloo}"
-    assert found["switchml_pytorch.patch"]["hashes"][0]["content"] == PROVENANCE.patch_sha256
+    assert found["switchml_pytorch.patch"]["hashes"][0]["content"] == PROVENANCE.patch.sha256
     library = found["p4app-switchML"]
     assert library["purl"] == f"pkg:github/p4lang/p4app-switchml@{CLIENT_COMMIT}"
-    assert library["hashes"][0]["content"] == PROVENANCE.client_sha256
+    assert library["hashes"][0]["content"] == PROVENANCE.patch.client
     (patch,) = library["pedigree"]["patches"]
     assert {one["id"] for one in patch["resolves"]} == {"honest", "waits"}
     assert (found["program:cmake"]["version"], found["program:cmake"]["scope"]) == (

@@ -68,5 +68,6 @@ def _compose_sbom(
         libraries = os.path.join(workspace.sandbox.path(request.prefix), "lib")
         environ = {**environ, "LD_LIBRARY_PATH": libraries}
     objects = glob.glob(os.path.join(glob.escape(request.source), "torch", "lib", "*.so*"))
-    made = provenance.describe(provenance.gather_inputs(workspace, source, env, patched))
+    inputs = provenance.WheelInputs(request, workspace.sandbox, source, env, patched)
+    made = provenance.describe(inputs)
     return sbom.compose(made, sbom.find_libraries(objects, environ), "torch", request.version)

@@ -7,11 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-from support.wheelhouse import PROVENANCE
+from support.wheelhouse import PIN, PROVENANCE
 
 from patchgen.core.recipes import Recipe, read
-from patchgen.core.wheel import delivery, provenance
+from patchgen.core.wheel import delivery
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.values import BuiltWheel
 from patchgen.core.wheel.workspace import Workspace
@@ -24,16 +23,14 @@ def lines(version: str, recipe: Recipe) -> list[str]:
 
 
 def test_constraints_name_this_torch_and_what_it_runs_with() -> None:
-    recipe = read(PROVENANCE.pin)
+    recipe = read(PIN)
     assert lines("1.7.1+switchml", recipe) == ["torch==1.7.1+switchml", "numpy<1.24"]
     assert lines("1.7.1+switchml.rdma", Recipe()) == ["torch==1.7.1+switchml.rdma"]
 
 
-def test_another_wheel_of_that_name_is_replaced(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_another_wheel_of_that_name_is_replaced(tmp_path: Path) -> None:
     asked = BuildRequest(
-        pin=PROVENANCE.pin, options=resolve({}, {}, str(tmp_path)), work=str(tmp_path),
+        pin=PIN, options=resolve({}, {}, str(tmp_path)), work=str(tmp_path),
         output=str(tmp_path / "output"), python="/usr/bin/python3", lock="", environment="",
         cache="", environ={},
     )  # fmt: skip
@@ -41,8 +38,7 @@ def test_another_wheel_of_that_name_is_replaced(
         Path(directory).mkdir()
         Path(directory, "a.whl").write_bytes(content)
     digest = hashlib.sha256(b"verified").hexdigest()
-    monkeypatch.setattr(provenance, "gather_inputs", lambda *_: PROVENANCE)
-    values = dict.fromkeys(["source", "env", "patch"])
+    values = {name: getattr(PROVENANCE, name) for name in ("source", "env", "patch")}
     online = SimpleNamespace(network="host")
     wheel = BuiltWheel("a.whl", digest, 8)
     built: Any = SimpleNamespace(wheel=wheel, objects=online, verified=online, **values)
@@ -51,7 +47,7 @@ def test_another_wheel_of_that_name_is_replaced(
 
 
 def test_companions_are_of_the_recipe() -> None:
-    first, second = delivery.list_commands("py", "/w/a.whl", "/w/c.txt", read(PROVENANCE.pin))
+    first, second = delivery.list_commands("py", "/w/a.whl", "/w/c.txt", read(PIN))
     assert first == ("py", "-m", "pip", "install", "--force-reinstall", "--no-deps", "/w/a.whl")
     assert second[-4:] == ("--constraint", "/w/c.txt", "torch", "torchvision==0.8.2")
     assert delivery.list_commands("py", "a", "c", Recipe())[1][-1] == "torch"

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from support.wheelhouse import COMMIT, GLOO, PROVENANCE
+from support.wheelhouse import COMMIT, COMMITS, GLOO, PROVENANCE, TOOLCHAIN, make_inputs
 
 from patchgen import __version__
 from patchgen.core.wheel.provenance import WheelInputs, describe, write
@@ -51,16 +50,16 @@ def test_what_was_asked_for() -> None:
 
 
 def test_what_the_user_went_on_without() -> None:
-    accepted = replace(PROVENANCE, accepted=("no-blas",))
+    accepted = make_inputs(accepted=("no-blas",))
     assert definition(accepted)["externalParameters"]["accepted"] == ["no-blas"]
 
 
 def test_what_it_was_made_with() -> None:
     assert definition()["internalParameters"] == {
         "version": "1.7.1+switchml.dpdk",
-        "toolchain": dict(PROVENANCE.toolchain),
+        "toolchain": TOOLCHAIN,
         "SOURCE_DATE_EPOCH": 1607370004,
-        "buildPath": "/build",
+        "buildPath": "/build/source",
         "isolation": {"namespaces": "mount, network", "network": {"compile": "loopback"}},
     }
 
@@ -88,7 +87,7 @@ def test_what_it_was_made_from() -> None:
 
 
 def test_what_there_is_none_of_is_left_out() -> None:
-    bare = replace(PROVENANCE, client_sha256=None, lock_sha256=None)
+    bare = make_inputs(client=None, lock=None)
     names = [one["name"] for one in definition(bare)["resolvedDependencies"]]
     assert names == ["pytorch", "third_party/gloo", "switchml_pytorch.patch"]
 
@@ -98,7 +97,7 @@ def test_the_same_values_give_the_same_bytes(tmp_path: Path) -> None:
     path = write(wheel, PROVENANCE)
     assert path == f"{wheel}.provenance.json"
     first = measure(path)
-    turned = {key: PROVENANCE.commits[key] for key in reversed([*PROVENANCE.commits])}
-    assert measure(write(wheel, replace(PROVENANCE, commits=turned))) == first
+    turned = dict(reversed(COMMITS.items()))
+    assert measure(write(wheel, make_inputs(commits=turned))) == first
     with open(path, encoding="ascii") as file:
         assert json.load(file) == describe(PROVENANCE).statement()

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from support import command
-from support.wheelhouse import PIN, PROVENANCE, Fake
+from support.wheelhouse import OPTIONS, PIN, Fake, make_inputs
 
 from patchgen.cli.rebuild import _list_kinds
 from patchgen.core.library import origin
@@ -34,11 +34,10 @@ from patchgen.system.statement import Provenance
 KINDS = _list_kinds()
 TOOLCHAIN = {"compiler": "/usr/bin/c++", "programs": {"c++": "c++ 1.2.3"}}
 PYTHON = {"python": "/usr/bin/python3", "python_version": "3", "soabi": "s", "packages": {"a": "1"}}
-WHEEL = replace(
-    PROVENANCE,
-    options=replace(PROVENANCE.options, switchml_home="/opt/s"),
-    toolchain={**TOOLCHAIN, **PYTHON},
-)
+WHEEL: dict[str, Any] = {
+    "options": replace(OPTIONS, switchml_home="/opt/s"),
+    "toolchain": {**TOOLCHAIN, **PYTHON},
+}
 
 
 @pytest.fixture
@@ -174,7 +173,7 @@ def complete() -> dict[str, Provenance]:
     }
     client = {**resolved, "client": found["simulator"].statement()}
     found["plugin"] = replace(found["plugin"], resolved=client)
-    wheel = replace(WHEEL, without=("a",), accepted=("b",))
+    wheel = make_inputs(**WHEEL, without=("a",), accepted=("b",))
     return {**found, "wheel": provenance.describe(wheel)}
 
 
@@ -284,7 +283,7 @@ def test_a_changed_file_and_another_tool_are_told(home: Path, tmp_path: Path) ->
 def test_needs_of_a_wheel_that_are_not_here(tmp_path: Path) -> None:
     wheel = tmp_path / "torch.whl"
     wheel.touch()
-    foreign = replace(WHEEL, pin=PIN._replace(commit="9" * 40))
+    foreign = make_inputs(**WHEEL, pin=PIN._replace(commit="9" * 40))
     original = Original(str(wheel), "", provenance.describe(foreign))
     missing = find_missing(original, KINDS, means(tmp_path))
     assert {one.name: one.problems[-1] for one in missing if one.required} == {
@@ -323,8 +322,8 @@ def test_the_environment_has_the_recorded_variables(tmp_path: Path) -> None:
 def test_the_compiler_of_a_wheel_without_a_lock(tmp_path: Path) -> None:
     """The user's, else the recorded one; that of a lock is nobody's choice."""
     variables = {"CXX": "g++ -m64", "USE_CUDA": "0"}
-    wheel = replace(WHEEL, variables=variables)
-    locked, free = (provenance.describe(replace(wheel, lock_sha256=one)) for one in ("4", None))
+    wheel = {**WHEEL, "variables": variables}
+    locked, free = (provenance.describe(make_inputs(**wheel, lock=one)) for one in ("4", None))
     path = {"PATH": os.environ["PATH"]}
     assert environ_of(locked, tmp_path, CXX="clang++") == path
     assert environ_of(free, tmp_path) == {**path, "CXX": "g++ -m64"}
@@ -342,11 +341,13 @@ def test_a_wheel_is_built_as_its_record_says(
 
     monkeypatch.setattr("patchgen.core.wheel.build", build)
     (tmp_path / "conda-lock.yml").touch()
-    variables = {"CMAKE_PREFIX_PATH": "/env", "USE_CUDA": "0", "VERBOSE": "1", "CXX": "g++"}
-    wheel = replace(WHEEL, variables=variables, accepted=("no-blas",), without=("third_party/x",))
+    variables = {"CMAKE_PREFIX_PATH": "/build/env", "USE_CUDA": "0", "VERBOSE": "1", "CXX": "g++"}
+    wheel = {
+        **WHEEL, "variables": variables, "accepted": ("no-blas",), "without": ("third_party/x",),
+    }  # fmt: skip
     here = means(tmp_path)
     for lock in ("4" * 64, None):
-        described = provenance.describe(replace(wheel, lock_sha256=lock))
+        described = provenance.describe(make_inputs(**wheel, lock=lock))
         read = KINDS["wheel"](Original("", "record.json", described), here)
         assert read.build("out", "") == "the wheel"
     locked, free = asked
