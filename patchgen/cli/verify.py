@@ -38,13 +38,11 @@ def verify(
     Checks every variant that is installed: the patch or graft, and the plugin. Exits with 0 only if
     all checks hold, else with 6.
     """
-    from patchgen.core.verify import verify_python, verify_wheel
+    from patchgen.core import verify as verifying
 
+    request = verifying.VerifyRequest(target, os.environ, interpreter, None, configs, timeout)
+    if interpreter is not None and not request.is_wheel:
+        raise OptionsError(f"--python is for a wheel, and {target} is none; drop it")
     with progress():
-        if os.path.basename(target).endswith(".whl"):
-            checks = verify_wheel(target, interpreter, None, configs, os.environ, limit=timeout)
-        elif interpreter is not None:
-            raise OptionsError(f"--python is for a wheel, and {target} is none; drop it")
-        else:
-            checks = verify_python(target, None, configs, os.environ, limit=timeout)
+        checks = verifying.verify(request)
     show_checks(checks, as_json=as_json, target=target)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from patchgen.core.verify import expected as expecting
 from patchgen.core.verify import importing, summing, wheels
@@ -17,77 +17,63 @@ from patchgen.system.checks import Check
 
 _LOGGER = logging.getLogger(__name__)
 
-__all__ = ["LIMIT", "Expected", "verify_python", "verify_wheel"]
+__all__ = ["LIMIT", "Expected", "VerifyRequest", "verify"]
 
 
-def verify_python(
-    name: str,
-    expected: Expected | None,
-    configs: Sequence[str],
-    environ: Mapping[str, str],
-    *,
-    limit: float = LIMIT,
-) -> list[Check]:
-    """Verify the torch that an interpreter imports.
+@dataclass(frozen=True)
+class VerifyRequest:
+    """Torch to verify."""
 
-    Args:
-        name: path of the interpreter, or its name on PATH.
-        expected: expected version and flags; None: the flags that its version names.
-        configs: switchml.cfg of each rank; empty: two ranks with their own.
-        environ: environment of the user.
-        limit: seconds for each process.
+    target: str
+    """Interpreter that imports it, or a wheel under its original name."""
+    environ: Mapping[str, str]
+    """Environment of the user."""
+    python: str | None = None
+    """Interpreter with a wheel's requirements; None: the one on PATH that fits its tag."""
+    expected: Expected | None = None
+    """None: the version and flags that the wheel's name or the torch's version tells."""
+    configs: Sequence[str] = ()
+    """The switchml.cfg of each rank; empty: two ranks with their own."""
+    limit: float = LIMIT
+    """Seconds for each process."""
+
+    @property
+    def is_wheel(self) -> bool:
+        """Whether the target is a wheel, by its name."""
+        return self.target.endswith(".whl")
+
+
+def verify(request: VerifyRequest) -> list[Check]:
+    """Import a torch, and sum with each variant of SwitchML in it. Unpacks a wheel for that.
 
     Returns:
         The checks, up to the first failure without which the rest makes no sense.
 
     Raises:
-        OptionsError: there is no such interpreter or configuration.
-        ToolError: a program cannot be started.
-        FileError: the temporary directory cannot be written.
-    """
-    _check_configs(configs)
-    program = interpreter.locate(name)
-    with files.scratch("verify") as directory:
-        return _verify(Subject(program, None, directory, limit, environ), expected, configs)
-
-
-def verify_wheel(  # noqa: PLR0913  # all are independent
-    path: str,
-    given: str | None,
-    expected: Expected | None,
-    configs: Sequence[str],
-    environ: Mapping[str, str],
-    *,
-    limit: float = LIMIT,
-) -> list[Check]:
-    """Verify a wheel, unpacked into a temporary directory and imported from there.
-
-    Args:
-        path: wheel of torch, under its original name.
-        given: interpreter with torch's requirements; None: the one on PATH that fits the wheel's
-            tag.
-        expected: expected version and flags; None: those in the wheel's name.
-        configs: switchml.cfg of each rank; empty: two ranks with their own.
-        environ: environment of the user.
-        limit: seconds for each process.
-
-    Raises:
-        OptionsError: the wheel's name or the interpreter does not fit.
+        OptionsError: there is no such interpreter or configuration, or the wheel's name or the
+            interpreter does not fit.
         ToolError: a program cannot be started.
         FileError: the temporary directory cannot be written, or the wheel cannot be read.
     """
-    _check_configs(configs)
-    name = expecting.read_wheel_name(path)
-    program = interpreter.locate(wheels.find_interpreter(name, path, given, environ))
+    for path in request.configs:
+        if not os.path.isfile(path) or not os.access(path, os.R_OK):
+            raise OptionsError(f"{path}: cannot be read; give the switchml.cfg of each rank")
+    expected, program, path = request.expected, request.target, request.target
+    if request.is_wheel:
+        name = expecting.read_wheel_name(path)
+        expected = expected or name.expected
+        program = wheels.find_interpreter(name, path, request.python, request.environ)
+    program, unpacked, checks = interpreter.locate(program), None, []
     with files.scratch("verify") as directory:
-        _LOGGER.info("unpacking %s", os.path.basename(path))
-        unpacked = os.path.join(directory, "wheel")
-        os.mkdir(unpacked)
-        contents = wheels.unpack(path, unpacked)
-        if not contents.ok:
-            return [contents]
-        verified = Subject(program, unpacked, directory, limit, environ)
-        return [contents, *_verify(verified, expected or name.expected, configs)]
+        if request.is_wheel:
+            _LOGGER.info("unpacking %s", os.path.basename(path))
+            unpacked = os.path.join(directory, "wheel")
+            os.mkdir(unpacked)
+            checks = [wheels.unpack(path, unpacked)]
+            if not checks[0].ok:
+                return checks
+        subject = Subject(program, unpacked, directory, request.limit, request.environ)
+        return [*checks, *_verify(subject, expected, request.configs)]
 
 
 def _verify(verified: Subject, expected: Expected | None, configs: Sequence[str]) -> list[Check]:
@@ -104,11 +90,5 @@ def _verify(verified: Subject, expected: Expected | None, configs: Sequence[str]
             may_crash=expected is not None and expected.may_crash,
         )
         label = f"{variant}: " if len(imported.variants) > 1 else ""
-        checks += [dataclasses.replace(check, name=label + check.name) for check in found]
+        checks += [replace(check, name=label + check.name) for check in found]
     return checks
-
-
-def _check_configs(configs: Sequence[str]) -> None:
-    for path in configs:
-        if not os.path.isfile(path) or not os.access(path, os.R_OK):
-            raise OptionsError(f"{path}: cannot be read; give the switchml.cfg of each rank")

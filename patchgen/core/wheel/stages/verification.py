@@ -46,8 +46,10 @@ def verify_wheel(workspace: Workspace, env: Environment, wheel: BuiltWheel) -> M
     # With configurations of the user, the ranks need the network to their switch.
     network = HOST if request.configs else workspace.sandbox.leave_network()
     with workspace.sandbox.hide():
-        found = verify.verify_wheel(
-            path, request.interpreter, expected, request.configs, request.environ
+        found = verify.verify(
+            verify.VerifyRequest(
+                path, request.environ, request.interpreter, expected, request.configs
+            )
         )
     if not checks.hold(found):
         wrong = [

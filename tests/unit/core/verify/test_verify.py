@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from patchgen.core import verify
-from patchgen.core.verify import expected, libraries, summing
+from patchgen.core.verify import VerifyRequest, expected, libraries, summing
 from patchgen.core.verify.expected import Expected
 from patchgen.core.verify.subject import Answer, Event, Subject, environment
 from patchgen.errors import OptionsError
@@ -57,7 +57,7 @@ def test_the_name_of_a_wheel_says_version_and_flags(
 @pytest.mark.parametrize("name", ["torch.whl", "numpy-1.19.5-cp39-cp39-linux_x86_64.whl", "x.whl"])
 def test_what_is_no_name_of_a_wheel_of_torch_is_refused(name: str) -> None:
     with pytest.raises(OptionsError, match=r"not the name of a wheel of torch"):
-        verify.verify_wheel(name, None, None, (), {})
+        verify.verify(VerifyRequest(name, {}))
 
 
 @pytest.mark.parametrize(
@@ -226,6 +226,6 @@ def test_what_cannot_be_verified_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").touch()
     with pytest.raises(OptionsError, match=r"give .*/bin/python$"):
-        verify.verify_python(str(tmp_path), None, (), {})
+        verify.verify(VerifyRequest(str(tmp_path), {}))
     with pytest.raises(OptionsError, match=r"no\.cfg: cannot be read"):
-        verify.verify_python("python3", None, [str(tmp_path / "no.cfg")], {})
+        verify.verify(VerifyRequest("python3", {}, configs=[str(tmp_path / "no.cfg")]))
