@@ -7,15 +7,7 @@ what an earlier build made from the same inputs. Otherwise it yields its name fi
 from __future__ import annotations
 
 from patchgen.core.wheel.request import BuildRequest
-from patchgen.core.wheel.stages import (
-    archive,
-    environment,
-    lock,
-    objects,
-    patch,
-    source,
-    verification,
-)
+from patchgen.core.wheel.stages import archive, environment, objects, tree, verification
 from patchgen.core.wheel.values import Built
 from patchgen.core.wheel.workspace import Making, Workspace
 
@@ -31,10 +23,12 @@ def list_names(request: BuildRequest) -> tuple[str, ...]:
 
 def run_all(workspace: Workspace) -> Making[Built]:
     """Run all stages. A plan ends before the first that has something to make."""
-    locked = (yield from lock.make_lock(workspace)) if workspace.request.python is None else None
-    fetched = yield from source.fetch_source(workspace)
+    locked = (
+        (yield from environment.make_lock(workspace)) if workspace.request.python is None else None
+    )
+    fetched = yield from tree.fetch_source(workspace)
     env = yield from environment.make_environment(workspace, locked)
-    patched = yield from patch.apply_patch(workspace)
+    patched = yield from tree.apply_patch(workspace)
     compiled = yield from objects.compile_objects(workspace, fetched, env, patched)
     wheel = yield from archive.pack_wheel(workspace, fetched, env, patched, compiled)
     verified = yield from verification.verify_wheel(workspace, env, wheel)

@@ -1,4 +1,4 @@
-"""Stage that provides the build's environment: the user's, or a prefix from the lock."""
+"""Stages that provide the lock and the environment: the user's, or a prefix from the lock."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
-from patchgen.core.wheel import toolchain, variables
+from patchgen.core.wheel import env, toolchain, variables
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.sandbox import Sandbox
 from patchgen.core.wheel.values import Environment
 from patchgen.core.wheel.workspace import Making, Workspace
+from patchgen.errors import ToolError
 from patchgen.system.files import sha256
 
 if TYPE_CHECKING:
@@ -19,6 +20,33 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _CUDA = "cudatoolkit-dev"
+
+
+def make_lock(workspace: Workspace) -> Making[Lock]:
+    """Read the lock, or make it from the environment file.
+
+    Raises:
+        ToolError: conda-lock or py-rattler is not installed.
+    """
+    request = workspace.request
+    try:
+        env.require()
+    except ToolError as error:
+        yield "lock"  # where a plan ends; it has a row about the missing library
+        raise ToolError(f"{error}; or --python PYTHON builds without an environment") from None
+    from patchgen.core.wheel.env import lockfile, locking
+
+    if not os.path.exists(request.lock):
+        yield "lock"
+        workspace.sandbox.show()  # impossible once py-rattler has started threads
+        locking.make_lock(
+            request.environment,
+            request.lock,
+            platform=env.platform(),
+            channels=(),
+            cache=request.cache,
+        )
+    return lockfile.read(request.lock)
 
 
 def make_environment(workspace: Workspace, lock: Lock | None) -> Making[Environment]:

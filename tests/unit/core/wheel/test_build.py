@@ -25,10 +25,10 @@ from patchgen.options import resolve
 from patchgen.system.checks import Check
 
 FUNCTIONS = {
-    "lock.make_lock": "lock",
-    "source.fetch_source": "source",
+    "environment.make_lock": "lock",
+    "tree.fetch_source": "source",
     "environment.make_environment": "env",
-    "patch.apply_patch": "patch",
+    "tree.apply_patch": "patch",
     "objects.compile_objects": "compile",
     "archive.pack_wheel": "wheel",
     "verification.verify_wheel": "verify",

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from patchgen.core.wheel.journal import Journal
 from patchgen.core.wheel.values import BuiltWheel, Configured, Objects, Verified
+from patchgen.core.wheel.workspace import Journal
 
 VALUES = (
     Configured("of the toolchain", "of the variables", "1.7.1+switchml"),

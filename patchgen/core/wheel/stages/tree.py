@@ -1,17 +1,43 @@
-"""Stage that patches the source."""
+"""Stages that fetch PyTorch's pinned commit with all submodules, and patch it."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 
+from patchgen.core import source as sources
 from patchgen.core.library import archive
 from patchgen.core.patch import patchfile, render, state, tree
+from patchgen.core.source import Source
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.values import Patched
 from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.system import paths
 from patchgen.system.files import sha256
+
+
+def fetch_source(workspace: Workspace) -> Making[Source]:
+    """Verify the tree, fetch what is missing, and revert a partly applied patch."""
+    request = workspace.request
+    directory = paths.from_native(request.source)
+    partly_patched = _is_partly_patched(request)
+    found = None if partly_patched else sources.find(directory, request.pin)
+    if found is not None:
+        return found
+    yield "source"
+    if partly_patched:
+        tree.revert(directory, (request.pin,), request.pin)
+    wanted = sources.SourceRequest(request.pin, request.without, places=request.places)
+    return sources.obtain(directory, wanted)
+
+
+def _is_partly_patched(request: BuildRequest) -> bool:
+    """Return whether a build was killed between two files of the patch."""
+    if not os.path.isdir(request.source):
+        return False
+    found = state.inspect(paths.from_native(request.source), (request.pin,))
+    return found.overall is state.Overall.PARTLY
 
 
 def apply_patch(workspace: Workspace) -> Making[Patched]:
@@ -22,10 +48,10 @@ def apply_patch(workspace: Workspace) -> Making[Patched]:
     if found.overall is not state.Overall.PATCHED or found.options != request.options:
         yield "patch"
         tree.apply(directory, request.options, (request.pin,), request.pin)
-    return _describe(request)
+    return _describe_patch(request)
 
 
-def _describe(request: BuildRequest) -> Patched:
+def _describe_patch(request: BuildRequest) -> Patched:
     home = request.options.switchml_home
     client, simulator = None, False
     with contextlib.suppress(archive.ArchiveError, FileNotFoundError):  # reported by the check
