@@ -57,12 +57,12 @@ def show(found: list[Difference]) -> None:
             click.echo(line)
     for kind, count in counts.items():
         if count > _SHOWN:
-            click.echo(f"{kind}: {count - _SHOWN} more; --json tells all of them")
+            click.echo(f"{kind}: {count - _SHOWN} more; --json lists all of them")
     differing = len({difference.path for difference in found if difference.of_file})
     if not found:
         click.echo("identical bytes")
     elif not differing:
-        click.echo("the same in every file; the archives differ")
+        click.echo("every file is the same; the archives differ")
     else:
         click.echo(f"{differing} file{'s differ' if differing > 1 else ' differs'}")
 

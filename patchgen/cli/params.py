@@ -183,7 +183,8 @@ class Variables(NamedTuple):
         for variable in _ABOUT_LIBRARY:
             if self.given.get(variable.field) is not None:
                 raise OptionsError(
-                    f"{variable.flag} is of a client library; name that with --switchml-home"
+                    f"{variable.flag} belongs to a client library; "
+                    "name the library with --switchml-home"
                 )
         return None
 

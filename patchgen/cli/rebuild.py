@@ -121,7 +121,7 @@ def rebuild(
         if ends or not as_json:
             show_checks(missing, as_json=as_json)
         if not missing and not as_json:
-            say("all that the build needs is here as it was recorded")
+            say("all recorded requirements of the build are here")
         if ends:
             return
         outcome = again.rebuild(original, kinds, request, output)

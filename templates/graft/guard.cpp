@@ -74,8 +74,8 @@ int look(dl_phdr_info* info, std::size_t, void*) {
     if (isNamed(info->dlpi_name, library.name) && fingerprint(info->dlpi_name, found) &&
         std::strcmp(found.data(), library.fingerprint) != 0) {
       std::fprintf(stderr,
-                   "switchml: error: this graft is for %s only, %s is of another build; "
-                   "make it again with: switchml-patch graft\n",
+                   "switchml: error: this graft is for %s only, but %s is another build; "
+                   "make the graft again with: switchml-patch graft\n",
                    SWITCHML_GRAFT_TORCH, info->dlpi_name);
       _exit(1);
     }

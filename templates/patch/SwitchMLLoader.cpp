@@ -31,7 +31,7 @@ struct Opened {
       return;
     }
     delegate = reinterpret_cast<decltype(&switchml_torch_interface)>(found)(SWITCHML_TORCH_DIGEST);
-    why = delegate == nullptr ? text(kName, " is of another build") : "";
+    why = delegate == nullptr ? text(kName, " was compiled from other sources") : "";
   }
 };
 

@@ -35,7 +35,7 @@ class Layers:
             ValueError: the model does not have the parameter.
         """
         if self._names and parameter not in self._names:
-            raise ValueError("a gradient is of no layer of the model that the state was given")
+            raise ValueError("a gradient belongs to no layer of the state's model")
         return self._names.get(parameter)
 
     def check(self, pattern):

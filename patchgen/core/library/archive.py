@@ -70,7 +70,7 @@ class Archive:
         words = ["built with", ", ".join(self.backends) or "no backend"]
         words += [] if self.timeouts else ["(TIMEOUTS=0: lost packets are not sent again)"]
         words += ["DEBUG=1"] if self.debug else []
-        words += [] if self.cxx11_abi else ["(C++ ABI of before C++11)"]
+        words += [] if self.cxx11_abi else ["(C++ ABI from before C++11)"]
         if self.mark:
             words.append(f"from {self.mark.commit[:7]} with {len(self.mark.fixes)} fixes")
         return " ".join(words)

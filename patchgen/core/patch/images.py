@@ -51,5 +51,5 @@ def pinned_pre(file: HookedFile, post: bytes, texts: Mapping[str, bytes]) -> byt
 
 def _verified(file: HookedFile, which: str, wanted: str, content: bytes) -> bytes:
     if blob_id(content) != wanted:
-        raise PatchgenError(f"{file.path}: the pin's hooks do not give its {which}-image")
+        raise PatchgenError(f"{file.path}: the pin's hooks do not produce its {which}-image")
     return content

@@ -117,7 +117,7 @@ class Commit:
                 bring(absent, clone)
         if absent:
             about = self._repository.title
-            raise NowhereError(f"{about}: the {kind} {absent[0]} could not be had")
+            raise NowhereError(f"{about}: the {kind} {absent[0]} could not be fetched")
         return found
 
     def _identity(self) -> tuple[int, int] | None:

@@ -86,7 +86,7 @@ def submodules(git: Git, parent: Repository, git_dir: str | None = None) -> list
     for one in git.submodules(parent.commit, git_dir or parent.git_dir):
         if not one.url or ".." in one.name.split("/"):
             where = os.path.join(parent.path, ".gitmodules")
-            raise TreeError(f"{where}: says no name and address for {one.path}")
+            raise TreeError(f"{where}: has no name and URL for {one.path}")
         work_tree = os.path.join(parent.work_tree, one.path)
         own = directory_of(work_tree) or parent.inside(f"modules/{one.name}")
         found.append(

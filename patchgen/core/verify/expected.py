@@ -80,7 +80,7 @@ def problems(expected: Expected, version: str, flags: str) -> tuple[str, ...]:
         own, others = describe_flags(flags.split()), describe_flags(expected.flags)
         found.append(f"patched with {own}, not with {others}")
     if found:
-        found.append("what was built is not what was asked for; build again with these flags")
+        found.append("this torch was built with other flags; build again with these")
     return tuple(found)
 
 

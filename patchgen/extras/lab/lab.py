@@ -182,7 +182,7 @@ def _directory() -> Iterator[str]:
             if _PLAIN.fullmatch(path) and len(longest) <= _SOCKET_PATH:
                 yield path
                 return
-    raise OptionsError("TMPDIR: no directory whose path DPDK takes; name one of letters and digits")
+    raise OptionsError("TMPDIR: DPDK does not accept this path; give one of letters and digits")
 
 
 def _socket(directory: str, number: int | str) -> str:

@@ -92,6 +92,10 @@ def warn_of_launcher(environ: Mapping[str, str], workers: int) -> Iterator[str]:
     if names:
         found.append(f"{', '.join(names)} of another launcher: overridden for the ranks")
     if found:
-        ranks = "1 rank, which sums with nobody" if workers == 1 else f"{workers} ranks of its own"
+        ranks = (
+            "1 rank, which has no other to sum with"
+            if workers == 1
+            else f"{workers} ranks of its own"
+        )
         yield f"warning: {'; '.join(found)}; each run starts {ranks}"
         yield "  a launcher starts the script itself, with the plugin installed: docs/cluster.md"

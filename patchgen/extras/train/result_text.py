@@ -122,7 +122,7 @@ def _table(ranks: Sequence[RankReport], result: Result) -> Iterator[str]:
     if reports[0].get("hint"):
         yield f"hint: {reports[0]['hint']}"
     if not all(rank.final for rank in ranks):
-        yield "* was ended from outside: as of when it last made or destroyed a group"
+        yield "* ended by a signal: its counters are from when it last made or destroyed a group"
 
 
 def _packets(reports: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -173,9 +173,9 @@ def _silence(result: Result) -> str:
 
 def _group_reason(rank: RankReport) -> str:
     if rank.world == 1:
-        return "the process group has 1 rank, which has nobody to sum with"
+        return "the process group has 1 rank, so there is nothing to sum"
     if not rank.group or rank.report is None:
-        return f"the process group's backend is {rank.backend}; SwitchML is reached by gloo"
+        return f"the process group's backend is {rank.backend}; SwitchML needs gloo"
     if rank.report["failure"]:
         return f"SwitchML was given up: {rank.report['failure']}"
     if _failover(rank.report)["failovers"]:

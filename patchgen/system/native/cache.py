@@ -55,7 +55,7 @@ def get_or_make(cache: str, kind: str, inputs: object, make: Callable[[str], Non
     outputs.make_cache(cache)
     if os.statvfs(cache).f_flag & os.ST_NOEXEC:
         raise FileError(
-            f"{cache}: is mounted noexec, and what is built here has to run; name another cache "
+            f"{cache}: is mounted noexec, but what is built there has to run; name another cache "
             "with --cache or XDG_CACHE_HOME"
         )
     with (

@@ -152,8 +152,8 @@ def test_compare_tells_by_its_exit_code(tmp_path: Path) -> None:
     row = "torch-1.dist-info/RECORD    time     1980-01-01 00:00:00  2020-12-07 19:40:04"
     assert row in lines
     assert lines[-2:] == [
-        "time: 14 more; --json tells all of them",
-        "the same in every file; the archives differ",
+        "time: 14 more; --json lists all of them",
+        "every file is the same; the archives differ",
     ]
     data = json.loads(tool("compare", str(one), str(other), "--json").stdout)
     assert (data["same"], data["identical"], len(data["differences"])) == (True, False, 24)

@@ -93,7 +93,10 @@ def test_client_library_has_it(known: dict[str, Any]) -> None:
 
 
 def test_simulator_refuses_it(known: dict[str, Any]) -> None:
-    assert "--xyz is of a client library; name that with --switchml-home" in known["simulator"]
+    assert (
+        "--xyz belongs to a client library; name the library with --switchml-home"
+        in known["simulator"]
+    )
 
 
 def test_check_names_its_package(known: dict[str, Any]) -> None:

@@ -63,7 +63,7 @@ def test_guard(compiler: str, standard: int, tmp_path: Path, torch: Path) -> Non
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         "switchml: error: this graft is for torch 1.2 (commit cccccccccccc) only, "
-        f"{torch} is of another build; make it again with: switchml-patch graft\n"
+        f"but {torch} is another build; make the graft again with: switchml-patch graft\n"
     )
 
 

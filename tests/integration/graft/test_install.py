@@ -77,7 +77,7 @@ def test_what_cannot_be_written_is_told_and_left_as_it_was(site: Site) -> None:
 def test_a_file_of_the_user_in_the_package(site: Site) -> None:
     site.install()
     (site.package / "notes.txt").touch()
-    assert f"{site.package}/notes.txt: not a file of ours" in site.uninstall(code=3)
+    assert f"{site.package}/notes.txt: not written by switchml-patch" in site.uninstall(code=3)
     assert (site.package / "graft.so").exists()
     (site.package / ".x.switchml-tmp").touch()  # of a run that was killed
     (site.package / "notes.txt").unlink()

@@ -55,7 +55,7 @@ def test_libraries_of_drivers_stay_outside(tmp_path: Path) -> None:
     ("name", "said"),
     [
         ("librte_eal.so.23", r"^librte_eal\.so\.23 is of DPDK, whose shared libraries load"),
-        ("libgone.so.1", r'cannot travel: .*"libgone\.so\.1".* could not be located'),
+        ("libgone.so.1", r'cannot be bundled: .*"libgone\.so\.1".* could not be located'),
     ],
 )
 def test_a_library_that_may_not_travel_is_named(tmp_path: Path, name: str, said: str) -> None:

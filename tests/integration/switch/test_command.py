@@ -56,7 +56,7 @@ def test_it_counts_until_a_signal(switch_cache: Path, tmp_path: Path, number: in
     assert [(port["port"], port["received"]) for port in counters["ports"]] == [*zip(ports, (0, 1))]
     assert (counters["foreign"], counters["seed"]) == (1, 5)
     assert f"{ports[1]}  " in errors
-    assert "frames of nobody who has joined: 1" in errors
+    assert "frames of workers that have not joined: 1" in errors
 
 
 def test_what_is_refused(switch_cache: Path, tmp_path: Path) -> None:

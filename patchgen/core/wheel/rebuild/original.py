@@ -159,7 +159,7 @@ def find(given: str, source: str | None, kinds: Collection[str]) -> Original:
             f"cannot make; it makes {', '.join(kinds)}"
         )
     if made.kind in LIBRARIES and os.path.basename(path) != origin.ARCHIVE:
-        raise OptionsError(f"{source}: is of a client library; name its {origin.ARCHIVE}")
+        raise OptionsError(f"{source}: belongs to a client library; name its {origin.ARCHIVE}")
     original = Original(path, source, made)
     original.check_names()
     return original

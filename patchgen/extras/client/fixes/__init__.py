@@ -216,4 +216,4 @@ def verify(fixes: Sequence[Fix], result: Mapping[str, bytes], part: str = LIBRAR
         return
     for path, wanted in read_images(part).items():
         if path not in result or blob_id(result[path]) != wanted:
-            raise PatchgenError(f"{path}: the fixes do not give the image that is known")
+            raise PatchgenError(f"{path}: the fixed file is not the recorded one")

@@ -137,7 +137,9 @@ def _remove(directory: str) -> None:
         foreign = [name for name in os.listdir(package) if not _OURS.fullmatch(name)]
         if foreign:
             name = paths.printable(os.path.join(package, foreign[0]))
-            raise TreeError(f"{name}: not a file of ours; take it away, then start again")
+            raise TreeError(
+                f"{name}: not written by switchml-patch; move it away, then start again"
+            )
         shutil.rmtree(package)
 
 

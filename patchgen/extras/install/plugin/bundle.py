@@ -142,12 +142,12 @@ def _repair(source: str, directory: str, environ: Mapping[str, str]) -> str:
         run(command, limit=_LIMIT, env={**environ, "PATH": _search(environ)})
     except ToolError as error:
         last = str(error).splitlines()[-1]
-        raise ToolError(f"{os.path.basename(source)} cannot travel: {last}") from error
+        raise ToolError(f"{os.path.basename(source)} cannot be bundled: {last}") from error
     found = [name for name in os.listdir(directory) if name.endswith(".whl")]
     if len(found) != 1 or "manylinux" not in found[0]:
         raise ToolError(
-            f"{os.path.basename(source)} cannot travel: it needs a newer glibc or libstdc++ than "
-            "any manylinux policy of this auditwheel has; build on an older system"
+            f"{os.path.basename(source)} cannot be bundled: it needs a newer glibc or libstdc++ "
+            "than any manylinux policy of this auditwheel has; build on an older system"
         )
     return os.path.join(directory, found[0])
 

@@ -45,7 +45,7 @@ def lines(counters: Mapping[str, Any]) -> Iterator[str]:
         yield ""
     yield from _table(_PORT, counters["ports"])
     if counters["foreign"]:
-        yield f"frames of nobody who has joined: {counters['foreign']:,}"
+        yield f"frames of workers that have not joined: {counters['foreign']:,}"
     if counters["duplicated"] or counters["overtaken"]:
         yield (
             f"delivered twice: {counters['duplicated']:,}, after later ones: "

@@ -88,7 +88,7 @@ class Runtime {
     const auto print = [&] {
       const auto counted = library.packets().words();
       say(text("error: ", why, counted.empty() ? "" : " (" + counted + ")",
-               "; this rank uses SwitchML no more"));
+               "; this rank no longer uses SwitchML"));
     };
     disable(why, epoch, print, &Recovery::giveUp);
   }

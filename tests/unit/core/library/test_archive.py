@@ -71,7 +71,7 @@ def built(*marks: str) -> bytes:
             Archive(("RDMA",), timeouts=False, cxx11_abi=False, debug=None),
             (
                 "built with RDMA (TIMEOUTS=0: lost packets are not sent again) "
-                "(C++ ABI of before C++11)"
+                "(C++ ABI from before C++11)"
             ),
         ),
     ],

@@ -91,7 +91,7 @@ def test_what_is_refused_by_its_provenance(home: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.so"
     other.touch()
     original = str(home / origin.NAME)
-    with pytest.raises(OptionsError, match="is of a client library; name its"):
+    with pytest.raises(OptionsError, match="belongs to a client library; name its"):
         find(str(other), original, KINDS)
     with pytest.raises(OptionsError, match=r"is of a simulator, which this .* it makes graft"):
         find(str(home), original, ("graft",))

@@ -126,6 +126,6 @@ def test_all_fixes_go_together(part: str) -> None:
 
 def test_an_image_that_is_not_the_known_one() -> None:
     shipped = fixes.read_shipped()
-    with pytest.raises(PatchgenError, match="the fixes do not give the image that is known"):
+    with pytest.raises(PatchgenError, match="the fixed file is not the recorded one"):
         fixes.verify(shipped, dict.fromkeys(fixes.read_images(), b""))
     fixes.verify(shipped[1:], {})

@@ -148,7 +148,7 @@ def test_what_is_told_of_ranks_that_delegated() -> None:
         "0                    1,200  4,800            0",
         "1*                       7     28            3",
         "hint: set it",
-        "* was ended from outside: as of when it last made or destroyed a group",
+        "* ended by a signal: its counters are from when it last made or destroyed a group",
     ]
 
 
@@ -264,7 +264,11 @@ def test_why_a_rank_crashed_at_its_end(code: int, python: str, release: str) -> 
         ([rank(0, failure="lost")], {}, "SwitchML was given up: lost"),
         ([rank(0, group="the line", reason="why")], {}, "the line"),
         ([rank(0, calls=1)], {}, ""),
-        ([dataclasses.replace(rank(0, calls=9), world=1)], {}, "1 rank, which has nobody to sum"),
+        (
+            [dataclasses.replace(rank(0, calls=9), world=1)],
+            {},
+            "1 rank, so there is nothing to sum",
+        ),
         ([], {"variant": "stock"}, ""),
         ([], {"unhooked": ["rank 0"], "elsewhere": ["/b/torch"]}, "another torch was imported"),
     ],

@@ -197,7 +197,7 @@ def look_at_sums(rank: Any, _ranks: "list[Any]") -> Finding:
     if _step(rank) == "sums" and _report(rank)["objection"]:
         return Finding(BAD, _report(rank)["objection"])
     if _report(rank).get("decision", "").startswith("WARNING"):
-        return Finding(DOUBTFUL, "SWITCHML_ALLOW_FAKE_SUMS is set, so nobody has looked at sums")
+        return Finding(DOUBTFUL, "SWITCHML_ALLOW_FAKE_SUMS is set, so the sums are not checked")
     if not _step(rank) and _failure(rank):
         return Finding(BAD, _failure(rank))
     return _good() if _step(rank) == "sums" or _is_past(rank, "sums") else Finding(UNKNOWN, "")

@@ -34,6 +34,6 @@ def test_workers_and_sets_have_tables_and_faults_a_line() -> None:
     assert lines[2].split() == ["1", "0", "4,567", "0", "0", "0", "0", "8", "0"]
     assert lines[7].split() == ["1", "0", "0", "0", "3", "0"]
     assert lines[-2:] == [
-        "frames of nobody who has joined: 6",
+        "frames of workers that have not joined: 6",
         "delivered twice: 2, after later ones: 1,000 (seed 7)",
     ]
