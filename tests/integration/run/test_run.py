@@ -293,7 +293,7 @@ def test_what_cannot_be_run(run: Runner, tmp_path: Path) -> None:
         (["--graft", graft], 3, "none.so: cannot be read"),
         (["--once", "--workers", "2"], 2, "drop --workers"),
         (["--workers", "256"], 2, "--workers 256: SwitchML's fixed point is for 255 ranks at most"),
-        (["--rdma"], 2, "name that with --switchml-home"),
+        (["--rdma"], 2, "name the library with --switchml-home"),
     ]:
         ran = quick(ALLREDUCE, options=options)
         assert ran.code == code, ran.err
