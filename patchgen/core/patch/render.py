@@ -115,11 +115,11 @@ def flags_path(pin: Pin) -> str:
 
 def new_paths(pin: Pin) -> tuple[str, ...]:
     """Return the paths of the files that the patch adds, relative to the tree."""
-    return (*fixed_files(pin), flags_path(pin))
+    return (*_find_sources(pin.source_dir), _PYTHON, flags_path(pin))
 
 
-def compiled_files(source_dir: str) -> dict[str, bytes]:
-    """Return the sources of the glue, in `source_dir`, and of the delegate library, by path."""
+def _find_sources(source_dir: str) -> dict[str, str]:
+    """Return which file of `templates/` is at each path of `compiled_files`."""
     top = os.path.join(DIRECTORY, "delegate")
     texts = {
         **{name: f"patch/{name}" for name in GLUE},
@@ -130,9 +130,15 @@ def compiled_files(source_dir: str) -> dict[str, bytes]:
         texts[f"{PROJECT}/{name}"] = f"delegate/{name}"
     for place, _, names in os.walk(os.path.join(top, "src")):
         for name in names:
-            path = os.path.relpath(os.path.join(place, name), top)
-            texts[f"{PROJECT}/{path}"] = f"delegate/{path}"
-    return {path: _render(texts[path]) for path in sorted(texts)}
+            if name.endswith((".cpp", ".hpp")):
+                path = os.path.relpath(os.path.join(place, name), top)
+                texts[f"{PROJECT}/{path}"] = f"delegate/{path}"
+    return dict(sorted(texts.items()))
+
+
+def compiled_files(source_dir: str) -> dict[str, bytes]:
+    """Return the sources of the glue, in `source_dir`, and of the delegate library, by path."""
+    return {path: _render(name) for path, name in _find_sources(source_dir).items()}
 
 
 def fixed_files(pin: Pin) -> dict[str, bytes]:
