@@ -55,15 +55,15 @@ void agree(const std::vector<const void*>& contexts, int rank, int size,
                        .round(nameOf(Step::kCapabilities), Capabilities::unable(own.why));
   const std::lock_guard<std::mutex> lock(own.mutex);
   if (own.group.size == 0) {
-    say(text("warning: rank ", rank, ": ", own.why, "; allreduce stays with Gloo"));
+    warnRank(rank, own.why);
   }
   own.group.size = size;
   own.group.stayWithGloo(all.words);
   if (rank == 0) {
     say(own.group.line());
   }
-  if (all.required && all.kind != Ability::kBusy) {
-    throw std::runtime_error("SWITCHML_REQUIRE is set, but in this " + own.group.line());
+  if (all.forbidsGloo()) {
+    throw std::runtime_error(own.group.refusal());
   }
 }
 
@@ -83,9 +83,5 @@ extern "C" __attribute__((visibility("default"))) std::size_t switchml_torch_rep
       << ", \"group\": " << std::quoted(own.group.line())
       << ", \"reason\": " << std::quoted(own.group.reason) << ", \"world_size\": " << own.group.size
       << "}";
-  const auto report = out.str();
-  if (capacity > 0) {
-    buffer[report.copy(buffer, capacity - 1)] = '\0';
-  }
-  return report.size() + 1;
+  return switchml_torch::copyText(out.str(), buffer, capacity);
 }

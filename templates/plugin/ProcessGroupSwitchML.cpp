@@ -78,8 +78,12 @@ class PoolWork : public Blocking<c10d::Work> {
   c10::intrusive_ptr<Future> getFuture() override { return future_; }
 
   bool wait(std::chrono::milliseconds timeout) override {
-    ++*call_.waiting;
-    const std::shared_ptr<void> end(nullptr, [this](void*) { --*call_.waiting; });
+    struct Waiting {
+      explicit Waiting(std::atomic<int>& count) : count(count) { ++count; }
+      ~Waiting() { --count; }
+      std::atomic<int>& count;
+    };
+    const Waiting waiting(*call_.waiting);
     return Blocking::wait(timeout);
   }
 

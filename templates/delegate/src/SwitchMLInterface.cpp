@@ -197,11 +197,7 @@ class Face final : public Interface {
   }
 
   std::size_t report(char* buffer, std::size_t capacity) const override {
-    const auto report = process().report.json();
-    if (capacity > 0) {
-      buffer[report.copy(buffer, capacity - 1)] = '\0';
-    }
-    return report.size() + 1;
+    return copyText(process().report.json(), buffer, capacity);
   }
 };
 

@@ -324,9 +324,8 @@ class Joining {
       parts_.report.start(rank_);
       print(firstGroup, warns);
     }
-    if (!helper_ && !agreed && all_.kind != Ability::kBusy && all_.required) {
-      throw std::runtime_error(
-          text("SWITCHML_REQUIRE is set, but in this ", outcome_.line(), where()));
+    if (!helper_ && !agreed && all_.forbidsGloo()) {
+      throw std::runtime_error(outcome_.refusal() + where());
     }
   }
 
@@ -358,8 +357,7 @@ class Joining {
           "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 for torchrun with --rdzv-backend=c10d");
     }
     if (warns) {
-      say(text("warning: rank ", rank_, ": ", capabilities_.words, where(),
-               "; allreduce stays with Gloo"));
+      warnRank(rank_, capabilities_.words + where());
     }
   }
 

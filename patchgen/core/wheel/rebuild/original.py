@@ -102,7 +102,7 @@ class Original:
             raise self.refuse("resolved.client") from error
         if described.kind not in LIBRARIES:
             raise self.refuse("resolved.client")
-        home = paths.native(self.take("request.homes.SWITCHML_HOME", str))
+        home = paths.native(self.text("request.homes.SWITCHML_HOME"))
         client = Original(os.path.join(home, homes.ARCHIVE), self.source, described)
         client.check_names()
         return client

@@ -39,6 +39,15 @@ inline std::string printable(const std::string& received, std::size_t most = kMo
   return out;
 }
 
+/// Copies a text into a buffer of `capacity` bytes as a NUL-terminated string, as far as it fits.
+/// Returns the bytes that it needs.
+inline std::size_t copyText(const std::string& text, char* buffer, std::size_t capacity) {
+  if (capacity > 0) {
+    buffer[text.copy(buffer, capacity - 1)] = '\0';
+  }
+  return text.size() + 1;
+}
+
 inline void say(const std::string& line) { std::fprintf(stderr, "switchml: %s\n", line.c_str()); }
 
 /// Reads a variable that is a whole number; leaves `value` as it is where it is not set. Returns

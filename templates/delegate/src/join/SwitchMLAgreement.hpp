@@ -63,6 +63,9 @@ struct Message {
 
   bool able() const { return kind == Ability::kAble; }
 
+  /// True where a rank requires SwitchML, and no other group has it.
+  bool forbidsGloo() const { return required && kind != Ability::kBusy; }
+
   bool answers(int rank, const std::string& nonce) const {
     const auto place = static_cast<std::size_t>(rank);
     return place < nonces.size() && nonces[place] == nonce;

@@ -53,6 +53,13 @@ struct Outcome {
                ? ""
                : text("process group of ", size, size == 1 ? " rank: " : " ranks: ", decision);
   }
+
+  /// Error of ranks that may not take Gloo.
+  std::string refusal() const { return "SWITCHML_REQUIRE is set, but in this " + line(); }
 };
+
+inline void warnRank(int rank, const std::string& why) {
+  say(text("warning: rank ", rank, ": ", why, "; allreduce stays with Gloo"));
+}
 
 }  // namespace switchml_torch
