@@ -52,12 +52,13 @@ void agree(const std::vector<const void*>& contexts, int rank, int size,
     return own.delegate->join(contexts, rank, size, timeout, exchange);
   }
   const auto all = Negotiation<SteadyClock>(exchange, rank, size, timeout, hostName(), say)
-                       .round(nameOf(Step::kCapabilities), Capabilities::unable(own.why));
+                       .round(Step::kCapabilities, Capabilities::unable(own.why));
   const std::lock_guard<std::mutex> lock(own.mutex);
   if (own.group.size == 0) {
     warnRank(rank, own.why);
   }
   own.group.size = size;
+  own.group.step = Step::kCapabilities;
   own.group.stayWithGloo(all.words);
   if (rank == 0) {
     say(own.group.line());
@@ -82,6 +83,6 @@ extern "C" __attribute__((visibility("default"))) std::size_t switchml_torch_rep
   out << "{\"problem\": " << std::quoted(own.why)
       << ", \"group\": " << std::quoted(own.group.line())
       << ", \"reason\": " << std::quoted(own.group.reason) << ", \"world_size\": " << own.group.size
-      << "}";
+      << ", " << own.group.stepJson() << "}";
   return switchml_torch::copyText(out.str(), buffer, capacity);
 }

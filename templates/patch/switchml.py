@@ -11,7 +11,7 @@ import torch
 # What the report has where the delegate library cannot be opened, unless the glue says more.
 _CLOSED = {
     "flags": "", "simulator": False, "client": "", "protocol": 0, "delegating": False,
-    "failure": "", "decision": "allreduce stays with Gloo", "step": "capabilities", "objection": "",
+    "failure": "", "decision": "allreduce stays with Gloo", "objection": "",
     "late": False, "capabilities": {}, "terms": {}, "filled_in": "", "calls": 0, "bytes": 0,
     "hint": "",
     "packets": None, "fallbacks": dict.fromkeys(("group", "op", "dtype", "tensors", "numel"), 0),
@@ -47,9 +47,8 @@ def report():
     """Return the state of this process as a dict; None in an unpatched torch.
 
     docs/runtime.md of switchml-patch has a table of its keys. `step` is the step at which the ranks
-    of the newest group did not agree: capabilities, controller (this rank did not reach it), stop,
-    start, probe (its sum did not reach this rank), sums (its sum did) or connect; empty if they
-    agreed. `problem` is why the delegate library could not be opened; empty if it could.
+    of the newest group did not agree, empty if they agreed, and `passed` are the steps before it.
+    `problem` is why the delegate library could not be opened; empty if it could.
     """
     function = _function()
     if function is None:

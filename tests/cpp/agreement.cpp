@@ -26,6 +26,7 @@ using switchml_torch::Exchange;
 using switchml_torch::kProtocol;
 using switchml_torch::Message;
 using switchml_torch::Negotiation;
+using switchml_torch::Step;
 
 namespace {
 
@@ -199,7 +200,7 @@ class Attempt {
   std::size_t running_ = SIZE_MAX;
 };
 
-constexpr const char* kRounds[] = {"capabilities", "start", "probe"};
+constexpr Step kRounds[] = {Step::kCapabilities, Step::kStart, Step::kProbe};
 
 struct Outcome {
   Message last;

@@ -83,7 +83,7 @@ class Joining {
     if (!own_.able() && (step == Step::kStart || step == Step::kProbe)) {
       parts_.runtime.fail(own_.words);  // the context cannot be used
     }
-    all_ = negotiation_.round(nameOf(step), own_);
+    all_ = negotiation_.round(step, own_);
     return all_.able();
   }
 

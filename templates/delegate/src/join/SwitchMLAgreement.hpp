@@ -1,9 +1,11 @@
 /// Agreement of the ranks of a new process group: their capabilities, and rank 0's decision for
 /// all.
 ///
-/// SwitchML is not known here.
+/// All ranks take the same steps in the same order, and begin none before all know how the one
+/// before has ended. So all of them delegate, or none. SwitchML is not known here.
 #pragma once
 
+#include <array>
 #include <iomanip>
 #include <iterator>
 #include <map>
@@ -27,6 +29,17 @@ constexpr std::size_t kMaxHosts = 4;  // of a reason
 struct SteadyClock : std::chrono::steady_clock {
   static void sleep(std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }
 };
+
+/// kController is a part of kCapabilities, and kSums the end of kProbe, on this rank alone.
+enum class Step { kCapabilities, kController, kStop, kStart, kProbe, kSums, kConnect, kAgreed };
+
+/// Names of the steps in keys of the Store and in reports.
+constexpr std::array<const char*, 8> kStepNames{"capabilities", "controller", "stop",    "start",
+                                                "probe",        "sums",       "connect", ""};
+
+constexpr const char* nameOf(Step step) noexcept {
+  return kStepNames[static_cast<std::size_t>(step)];
+}
 
 constexpr std::size_t kMostHost = 64;
 
@@ -252,7 +265,8 @@ class Negotiation {
 
   /// Exchanges the capabilities, and returns the decision. Throws on every rank where one is
   /// missing.
-  Message round(const char* name, const Capabilities& able) {
+  Message round(Step step, const Capabilities& able) {
+    const char* const name = nameOf(step);
     Message own;
     own.nonces = {nonce_};
     own.kind = able.kind;
@@ -281,7 +295,6 @@ class Negotiation {
   using Milliseconds = std::chrono::milliseconds;
 
   static constexpr const char* kCall = "switchml/call";
-  static constexpr const char* kFirst = "capabilities";
   /// So much longer than rank 0 waits for a rank, others wait for its decision.
   static constexpr Milliseconds kLonger = std::chrono::seconds(5);
   static constexpr Milliseconds kPatience = std::chrono::seconds(10);
@@ -357,13 +370,14 @@ class Negotiation {
     set(kCall, call_);
     if (again_) {
       // Whoever has read the name of the earlier call waits there.
+      const char* const first = nameOf(Step::kCapabilities);
       set(of(earlier, "next"), call_);
-      if (!has(of(earlier, kFirst))) {
-        set(of(earlier, kFirst),
+      if (!has(of(earlier, first))) {
+        set(of(earlier, first),
             Message{kProtocol, {"-"}, Ability::kUnable, false, "begun again"}.write());
       }
-      read_ = answersTo(earlier, kFirst);
-      read_.insert(read_.end(), {of(earlier, kFirst), of(earlier, "next")});
+      read_ = answersTo(earlier, first);
+      read_.insert(read_.end(), {of(earlier, first), of(earlier, "next")});
     }
   }
 

@@ -1,25 +1,10 @@
-/// Steps by which the ranks of a new group agree, and the outcome of these steps.
-///
-/// All ranks take the same steps in the same order, and begin none before all know how the one
-/// before has ended. So all of them delegate, or none.
+/// Outcome of the steps by which the ranks of a new group agree.
 #pragma once
 
-#include <array>
-
+#include "join/SwitchMLAgreement.hpp"
 #include "join/SwitchMLSettings.hpp"
 
 namespace switchml_torch {
-
-/// kController is a part of kCapabilities, and kSums the end of kProbe, on this rank alone.
-enum class Step { kCapabilities, kController, kStop, kStart, kProbe, kSums, kConnect, kAgreed };
-
-/// Names of the steps in keys of the Store, in reports, and for the doctor.
-constexpr std::array<const char*, 8> kStepNames{"capabilities", "controller", "stop",    "start",
-                                                "probe",        "sums",       "connect", ""};
-
-constexpr const char* nameOf(Step step) noexcept {
-  return kStepNames[static_cast<std::size_t>(step)];
-}
 
 struct Outcome {
   int size = 0;
@@ -46,6 +31,15 @@ struct Outcome {
                     bits == Quantization::kWhole ? "" : text(" in ", bits, " bits"), " (", terms,
                     settings.failsOver ? text("; SWITCHML_TIMEOUT_MS=", settings.timeoutMs) : "",
                     filled.empty() ? "" : "; filled in: ", filled, ")");
+  }
+
+  /// The step that was refused and those before it, as members of a report.
+  std::string stepJson() const {
+    std::string passed;
+    for (std::size_t i = 0; size > 0 && i < static_cast<std::size_t>(step); ++i) {
+      passed += text(i == 0 ? "\"" : ", \"", kStepNames[i], "\"");
+    }
+    return text("\"step\": \"", nameOf(step), "\", \"passed\": [", passed, "]");
   }
 
   std::string line() const {

@@ -123,7 +123,7 @@ std::string Report::json() const {
                                                             : ""),
       ", \"group\": ", inQuotes(group.line()), ", \"world_size\": ", group.size,
       ", \"decision\": ", inQuotes(group.decision), ", \"reason\": ", inQuotes(group.reason),
-      ", \"step\": ", inQuotes(nameOf(group.step)), ", \"objection\": ", inQuotes(group.objection),
+      ", ", group.stepJson(), ", \"objection\": ", inQuotes(group.objection),
       ", \"late\": ", group.late ? "true" : "false", ", \"capabilities\": {",
       termsJson(group.capabilities), "}, \"terms\": {", termsJson(group.terms),
       "}, \"filled_in\": ", inQuotes(statistics_.filled.get()),

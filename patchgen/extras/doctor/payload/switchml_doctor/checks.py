@@ -4,8 +4,6 @@ from typing import Any, Callable, NamedTuple
 
 from .finding import BAD, DOUBTFUL, GOOD, UNKNOWN, Finding
 
-STEPS = ("capabilities", "controller", "stop", "start", "probe", "sums", "connect", "")
-"""Steps of the agreement, in order; empty when the agreement is complete."""
 _DELEGATE = "switchml: "  # prefix of the delegate's lines
 _DECISIVE = ("switchml", "torch", "simulator", "flags", "protocol", "fixes")
 
@@ -34,8 +32,7 @@ def _step(rank: Any) -> "str | None":
 
 
 def _is_past(rank: Any, step: str) -> bool:
-    reached = _step(rank)
-    return reached is not None and STEPS.index(reached) > STEPS.index(step)
+    return step in _report(rank).get("passed", ())
 
 
 def look_at_ranks(rank: Any, ranks: "list[Any]") -> Finding:
