@@ -13,7 +13,7 @@ from patchgen.core.wheel.delivery import Delivered
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.sandbox import Sandbox
 from patchgen.core.wheel.stages import environment
-from patchgen.core.wheel.values import Built
+from patchgen.core.wheel.values import Built, Stage
 from patchgen.core.wheel.workspace import Workspace
 from patchgen.errors import CheckError, InterruptedRun, file_errors
 from patchgen.system.checks import Check
@@ -28,7 +28,7 @@ class Plan:
     """Stages of a build, and which of them are already done."""
 
     workspace: Workspace
-    first: str | None = None
+    first: Stage | None = None
     """First stage to run; None where all are done."""
     missing: tuple[Check, ...] = ()
     """Requirements that are missing; empty if no stage to run needs them."""
@@ -46,9 +46,9 @@ class Plan:
     @property
     def stages(self) -> list[tuple[str, bool]]:
         """Name of each stage, and whether it is done."""
-        names = stages.list_names(self.request)
-        done = len(names) if self.first is None else names.index(self.first)
-        return [(name, number < done) for number, name in enumerate(names)]
+        listed = stages.list_stages(self.request)
+        done = len(listed) if self.first is None else listed.index(self.first)
+        return [(stage.value, number < done) for number, stage in enumerate(listed)]
 
     @property
     def variables(self) -> Mapping[str, str]:
@@ -70,7 +70,7 @@ def plan(request: BuildRequest) -> Plan:
         first = next(stages.run_all(workspace), None)
     if first is None:
         return Plan(workspace)
-    rest = itertools.dropwhile(lambda name: name != first, stages.list_names(request))
+    rest = itertools.dropwhile(lambda stage: stage != first, stages.list_stages(request))
     checked = not stages.CHECKED.isdisjoint(rest)
     return Plan(workspace, first, tuple(_find_missing(request)) if checked else ())
 
@@ -90,7 +90,7 @@ def build(request: BuildRequest, announce: Callable[[Plan], None]) -> Delivered:
         InterruptedRun: Ctrl-C.
     """
     request.validate()
-    begun: list[str] = []
+    begun: list[Stage] = []
     with workspace.start(request) as started:
         try:
             built = _run(started, begun, announce)
@@ -98,17 +98,17 @@ def build(request: BuildRequest, announce: Callable[[Plan], None]) -> Delivered:
             if not begun:
                 raise
             raise InterruptedRun(
-                f"interrupted in stage {begun[-1]}; the same command goes on from there"
+                f"interrupted in stage {begun[-1].value}; the same command goes on from there"
             ) from None
         if not begun:
             announce(Plan(started))
         return delivery.deliver(started, built)
 
 
-def _run(workspace: Workspace, begun: list[str], announce: Callable[[Plan], None]) -> Built:
-    """Run all stages; add the name of each that begins to `begun`."""
+def _run(workspace: Workspace, begun: list[Stage], announce: Callable[[Plan], None]) -> Built:
+    """Run all stages; add each that begins to `begun`."""
     request, running = workspace.request, stages.run_all(workspace)
-    names = stages.list_names(request)
+    listed = stages.list_stages(request)
     while True:
         try:
             stage = next(running)
@@ -119,7 +119,7 @@ def _run(workspace: Workspace, begun: list[str], announce: Callable[[Plan], None
             announce(Plan(workspace, stage))
         if stage in stages.CHECKED and stages.CHECKED.isdisjoint(begun):
             refuse_missing(_find_missing(request))
-        _LOGGER.info("[%d/%d] %s", names.index(stage) + 1, len(names), stage)
+        _LOGGER.info("[%d/%d] %s", listed.index(stage) + 1, len(listed), stage.value)
         begun.append(stage)
 
 

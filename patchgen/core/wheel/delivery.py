@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from patchgen.core.patch import patchfile
 from patchgen.core.recipes import Recipe
 from patchgen.core.wheel import provenance
-from patchgen.core.wheel.values import Built
+from patchgen.core.wheel.values import Built, Stage
 from patchgen.core.wheel.workspace import Workspace
 from patchgen.system import files
 from patchgen.system.files import Artifact
@@ -50,9 +50,9 @@ def deliver(workspace: Workspace, built: Built) -> Delivered:
         built.patch,
         Artifact(built.wheel.name, built.wheel.size, built.wheel.sha256),
         {
-            "compile": built.objects.network,
-            "wheel": built.wheel.network,
-            "verify": built.verified.network,
+            Stage.COMPILE.value: built.objects.network,
+            Stage.WHEEL.value: built.wheel.network,
+            Stage.VERIFY.value: built.verified.network,
         },
     )
     if not os.path.isfile(wheel) or files.sha256(wheel) != built.wheel.sha256:

@@ -14,7 +14,7 @@ from typing import BinaryIO
 from patchgen.core.source import Source
 from patchgen.core.wheel import caches, diagnosis
 from patchgen.core.wheel.sandbox import HOST, LOOPBACK, Sandbox
-from patchgen.core.wheel.values import Environment
+from patchgen.core.wheel.values import Environment, Stage
 from patchgen.core.wheel.workspace import Workspace
 from patchgen.errors import FileError, ToolError
 from patchgen.system import files, process
@@ -24,7 +24,7 @@ from patchgen.system.progress import log_count
 _LOGGER = logging.getLogger(__name__)
 LOG = "build.log"
 _COUNT = re.compile(rb"\[(\d+)/(\d+)\] (?!Re-running CMake)")  # ninja: steps done and in all
-_STAGES = {"build": "compile", "bdist_wheel": "wheel"}
+_STAGES = {"build": Stage.COMPILE, "bdist_wheel": Stage.WHEEL}
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 
 
@@ -32,7 +32,7 @@ _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 class _Attempt:
     """A failed run of setup.py."""
 
-    stage: str
+    stage: Stage
     log: str
     begun: int
     """Size of the log before this run, in bytes."""
@@ -72,7 +72,7 @@ def run_setup(
     with files.scratch("build") as temporary, open(path, "a+b") as log:
         environ["TMPDIR"] = temporary
         _begin_attempt(
-            log, f"==> {stage}, {time.strftime('%Y-%m-%d %H:%M:%S')}: {shlex.join(command)}\n"
+            log, f"==> {stage.value}, {time.strftime('%Y-%m-%d %H:%M:%S')}: {shlex.join(command)}\n"
         )
         begun = log.tell()
 
@@ -113,7 +113,7 @@ def _describe_failure(attempt: _Attempt, code: int) -> ToolError | FileError:
     found = diagnosis.diagnose(output) or diagnosis.Diagnosis(
         f"setup.py ended with return code {process.shell_code(code)}", len(output), None
     )
-    lines = [f"{stage}: {found.error}", f"(line {before + found.line} of {path})"]
+    lines = [f"{stage.value}: {found.error}", f"(line {before + found.line} of {path})"]
     if attempt.sandbox.fixed and attempt.sandbox.inside in found.error:
         lines.append(f"there {attempt.sandbox.inside} is {attempt.sandbox.work}")
     call = "" if attempt.online else diagnosis.find_network_call(output, found)

@@ -1,13 +1,26 @@
-"""Results of the stages of a build, each made from earlier ones."""
+"""Stages of a build and their results, each made from earlier ones."""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from patchgen.core.source import Source
 from patchgen.core.wheel.sandbox import HOST
 from patchgen.core.wheel.toolchain import Toolchain
+
+
+class Stage(enum.Enum):
+    """Stages of a build, in order, by the names that users see."""
+
+    LOCK = "lock"
+    SOURCE = "source"
+    ENV = "env"
+    PATCH = "patch"
+    COMPILE = "compile"
+    WHEEL = "wheel"
+    VERIFY = "verify"
 
 
 @dataclass(frozen=True)

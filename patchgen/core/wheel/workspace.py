@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from patchgen.core.wheel import sandbox as sandboxes
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.sandbox import Sandbox
-from patchgen.core.wheel.values import BuiltWheel, Configured, Objects, Verified
+from patchgen.core.wheel.values import BuiltWheel, Configured, Objects, Stage, Verified
 from patchgen.errors import FileError, file_errors
 from patchgen.system import files, paths
 from patchgen.system import lock as locks
@@ -23,9 +23,9 @@ _FILE = "state.json"
 _VERSION = 1
 _NAMES: Mapping[type, str] = {
     Configured: "configured",
-    Objects: "compile",
-    BuiltWheel: "wheel",
-    Verified: "verify",
+    Objects: Stage.COMPILE.value,
+    BuiltWheel: Stage.WHEEL.value,
+    Verified: Stage.VERIFY.value,
 }
 
 Value = TypeVar("Value", Configured, Objects, BuiltWheel, Verified)
@@ -78,8 +78,8 @@ class Journal:
 
 
 T = TypeVar("T")
-Making = Generator[str, None, T]
-"""Run of stages, which yields the name of each that has something to make, and their result."""
+Making = Generator[Stage, None, T]
+"""Run of stages, which yields each that has something to make, and returns their result."""
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,23 @@
 """Stages of a build, in order.
 
 A stage is a generator function from the workspace and earlier results to its own result. It returns
-what an earlier build made from the same inputs. Otherwise it yields its name first.
+what an earlier build made from the same inputs. Otherwise it yields its `Stage` first.
 """
 
 from __future__ import annotations
 
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.stages import archive, environment, objects, tree, verification
-from patchgen.core.wheel.values import Built
+from patchgen.core.wheel.values import Built, Stage
 from patchgen.core.wheel.workspace import Making, Workspace
 
-CHECKED = frozenset({"source", "env", "patch", "compile"})
+CHECKED = frozenset({Stage.SOURCE, Stage.ENV, Stage.PATCH, Stage.COMPILE})
 """Stages that begin only if no requirement is missing."""
-_NAMES = ("lock", "source", "env", "patch", "compile", "wheel", "verify")
 
 
-def list_names(request: BuildRequest) -> tuple[str, ...]:
-    """Return the names of a request's stages; without an environment there is no lock."""
-    return _NAMES if request.python is None else _NAMES[1:]
+def list_stages(request: BuildRequest) -> list[Stage]:
+    """Return a request's stages; without an environment there is no lock."""
+    return [stage for stage in Stage if request.python is None or stage is not Stage.LOCK]
 
 
 def run_all(workspace: Workspace) -> Making[Built]:

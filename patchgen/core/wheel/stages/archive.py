@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 from patchgen.core.source import Source
 from patchgen.core.wheel import provenance, setup_py
-from patchgen.core.wheel.values import BuiltWheel, Environment, Objects, Patched
+from patchgen.core.wheel.values import BuiltWheel, Environment, Objects, Patched, Stage
 from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.errors import ToolError
 from patchgen.system.files import digest, sha256
@@ -37,7 +37,7 @@ def pack_wheel(
         file = os.path.join(request.wheels, found.name)
         if os.path.isfile(file) and sha256(file) == found.sha256:
             return found
-    yield "wheel"
+    yield Stage.WHEEL
     workspace.journal.drop(BuiltWheel)
     rough = os.path.join(request.work, "dist")
     for directory in (rough, request.wheels):

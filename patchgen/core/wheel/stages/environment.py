@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from patchgen.core.wheel import env, toolchain, variables
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.sandbox import Sandbox
-from patchgen.core.wheel.values import Environment
+from patchgen.core.wheel.values import Environment, Stage
 from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.errors import ToolError
 from patchgen.system.files import sha256
@@ -32,12 +32,12 @@ def make_lock(workspace: Workspace) -> Making[Lock]:
     try:
         env.require()
     except ToolError as error:
-        yield "lock"  # where a plan ends; it has a row about the missing library
+        yield Stage.LOCK  # where a plan ends; it has a row about the missing library
         raise ToolError(f"{error}; or --python PYTHON builds without an environment") from None
     from patchgen.core.wheel.env import lockfile, locking
 
     if not os.path.exists(request.lock):
-        yield "lock"
+        yield Stage.LOCK
         workspace.sandbox.show()  # impossible once py-rattler has started threads
         locking.make_lock(
             request.environment,
@@ -66,7 +66,7 @@ def _make_prefix(workspace: Workspace, lock: Lock) -> Making[None]:
     serves = found is not None and found.serves(lock.identity, request.prefix, named)
     if found is not None and found.whole and serves:
         return
-    yield "env"
+    yield Stage.ENV
     stale = lockfile.stale(lock, request.lock)
     if stale:
         _LOGGER.info("warning: %s", stale)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 
 from patchgen.core.source import Source
 from patchgen.core.wheel import setup_py, variables
-from patchgen.core.wheel.values import Configured, Environment, Objects, Patched
+from patchgen.core.wheel.values import Configured, Environment, Objects, Patched, Stage
 from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.system import process
 from patchgen.system.files import digest
@@ -62,7 +62,7 @@ def compile_objects(
     found = workspace.journal.get(Objects, inputs.whole) if there else None
     if found is not None:
         return found
-    yield "compile"
+    yield Stage.COMPILE
     workspace.journal.drop(Objects)
     _prepare(workspace, inputs.configured)
     objects = Objects(inputs.whole, setup_py.run_setup(workspace, source, env, ["build"]))

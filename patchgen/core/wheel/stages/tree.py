@@ -11,7 +11,7 @@ from patchgen.core.library import archive
 from patchgen.core.patch import patchfile, render, state, tree
 from patchgen.core.source import Source
 from patchgen.core.wheel.request import BuildRequest
-from patchgen.core.wheel.values import Patched
+from patchgen.core.wheel.values import Patched, Stage
 from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.system import paths
 from patchgen.system.files import sha256
@@ -25,7 +25,7 @@ def fetch_source(workspace: Workspace) -> Making[Source]:
     found = None if partly_patched else sources.find(directory, request.pin)
     if found is not None:
         return found
-    yield "source"
+    yield Stage.SOURCE
     if partly_patched:
         tree.revert(directory, (request.pin,), request.pin)
     wanted = sources.SourceRequest(request.pin, request.without, places=request.places)
@@ -46,7 +46,7 @@ def apply_patch(workspace: Workspace) -> Making[Patched]:
     directory = paths.from_native(request.source)
     found = state.inspect(directory, (request.pin,))
     if found.overall is not state.Overall.PATCHED or found.options != request.options:
-        yield "patch"
+        yield Stage.PATCH
         tree.apply(directory, request.options, (request.pin,), request.pin)
     return _describe_patch(request)
 

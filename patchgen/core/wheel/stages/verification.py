@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from patchgen.core.wheel.check import CRASH
 from patchgen.core.wheel.sandbox import HOST
-from patchgen.core.wheel.values import BuiltWheel, Environment, Verified
+from patchgen.core.wheel.values import BuiltWheel, Environment, Stage, Verified
 from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.errors import CheckError
 from patchgen.system import checks
@@ -39,7 +39,7 @@ def verify_wheel(workspace: Workspace, env: Environment, wheel: BuiltWheel) -> M
     recorded = workspace.journal.get(Verified, inputs)
     if recorded is not None:
         return recorded
-    yield "verify"
+    yield Stage.VERIFY
     workspace.journal.drop(Verified)
     path = os.path.join(request.wheels, wheel.name)
     expected = verify.Expected(request.version, request.options.flags, may_crash=may_crash)

@@ -18,22 +18,22 @@ from patchgen.core.wheel import variables
 from patchgen.core.wheel.check import ACCEPTABLE
 from patchgen.core.wheel.sandbox import HOST, Sandbox
 from patchgen.core.wheel.stages.objects import compile_objects
-from patchgen.core.wheel.values import Patched
+from patchgen.core.wheel.values import Patched, Stage
 from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.errors import CheckError
 from patchgen.options import resolve
 from patchgen.system.checks import Check
 
 FUNCTIONS = {
-    "environment.make_lock": "lock",
-    "tree.fetch_source": "source",
-    "environment.make_environment": "env",
-    "tree.apply_patch": "patch",
-    "objects.compile_objects": "compile",
-    "archive.pack_wheel": "wheel",
-    "verification.verify_wheel": "verify",
+    "environment.make_lock": Stage.LOCK,
+    "tree.fetch_source": Stage.SOURCE,
+    "environment.make_environment": Stage.ENV,
+    "tree.apply_patch": Stage.PATCH,
+    "objects.compile_objects": Stage.COMPILE,
+    "archive.pack_wheel": Stage.WHEEL,
+    "verification.verify_wheel": Stage.VERIFY,
 }
-NAMES = [*FUNCTIONS.values()][1:]  # with an interpreter of the user
+NAMES = [stage.value for stage in Stage][1:]  # with an interpreter of the user
 
 
 def request(directory: Path) -> building.BuildRequest:
@@ -61,11 +61,13 @@ def note(
     """
     notes: list[str] = []
 
-    def noting(name: str) -> Callable[..., Making[str]]:
+    def noting(stage: Stage) -> Callable[..., Making[str]]:
+        name = stage.value
+
         def stand_in(_: Workspace, *results: object) -> Making[str]:
             notes.append(f"look {' '.join([name, *map(str, results)])}")
             if name not in done:
-                yield name
+                yield stage
                 notes.append(f"make {name}")
             return name
 
@@ -75,8 +77,8 @@ def note(
         notes.append("check")
         return [row(request)]
 
-    for function, name in FUNCTIONS.items():
-        monkeypatch.setattr(f"patchgen.core.wheel.stages.{function}", noting(name))
+    for function, stage in FUNCTIONS.items():
+        monkeypatch.setattr(f"patchgen.core.wheel.stages.{function}", noting(stage))
     for name, stand_in in {
         "check_build": check,
         "environment.read_variables": lambda *_: {},
