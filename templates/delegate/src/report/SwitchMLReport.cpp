@@ -112,28 +112,28 @@ std::string Report::json() const {
     fallbacks += text(i == 0 ? "" : ", ", inQuotes(kFallbackNames[i]), ": ",
                       statistics_.fallbacks[i].load());
   }
-  return text(
-      "{\"problem\": \"\", \"flags\": ", inQuotes(SWITCHML_TORCH_FLAGS),
-      ", \"simulator\": ", kSimulator ? "true" : "false", ", \"protocol\": ", kProtocol,
-      ", \"client\": ", inQuotes(clientMark()),
-      ", \"delegating\": ", !lost && runtime_.group() != nullptr ? "true" : "false",
-      ", \"failure\": ",
-      inQuotes(state.kind == DelegationState::Kind::kBroken ? state.why
-               : lost                                       ? kForked
-                                                            : ""),
-      ", \"group\": ", inQuotes(group.line()), ", \"world_size\": ", group.size,
-      ", \"decision\": ", inQuotes(group.decision), ", \"reason\": ", inQuotes(group.reason),
-      ", ", group.stepJson(), ", \"objection\": ", inQuotes(group.objection),
-      ", \"late\": ", group.late ? "true" : "false", ", \"capabilities\": {",
-      termsJson(group.capabilities), "}, \"terms\": {", termsJson(group.terms),
-      "}, \"filled_in\": ", inQuotes(statistics_.filled.get()),
-      ", \"calls\": ", statistics_.calls.load(), ", \"bytes\": ", statistics_.bytes.load(),
-      ", \"hint\": ", inQuotes(groups_.hint()),
-      ", \"packets\": ", runtime_.library.packets().json(), ", \"fallbacks\": {", fallbacks,
-      "}, \"failover\": {\"failovers\": ", failover.failovers.load(),
-      ", \"returns\": ", failover.returns.load(), ", \"reason\": ", inQuotes(state.failure),
-      ", \"redone\": ", failover.redone.load(), ", \"calls\": ", failover.calls.load(),
-      ", \"seconds\": ", failover.seconds(), "}}");
+  return text("{\"problem\": \"\", \"flags\": ", inQuotes(SWITCHML_TORCH_FLAGS),
+              ", \"simulator\": ", kSimulator ? "true" : "false", ", \"protocol\": ", kProtocol,
+              ", \"client\": ", inQuotes(clientMark()),
+              ", \"delegating\": ", !lost && runtime_.group() != nullptr ? "true" : "false",
+              ", \"failure\": ",
+              inQuotes(state.kind == DelegationState::Kind::kBroken ? state.why
+                       : lost                                       ? kForked
+                                                                    : ""),
+              ", \"group\": ", inQuotes(group.line()), ", \"world_size\": ", group.size,
+              ", \"decision\": ", inQuotes(group.decision),
+              ", \"reason\": ", inQuotes(group.reason), ", ", group.stepJson(),
+              ", \"objection\": ", inQuotes(group.objection),
+              ", \"late\": ", group.late ? "true" : "false", ", \"capabilities\": {",
+              termsJson(group.capabilities), "}, \"terms\": {", termsJson(group.terms),
+              "}, \"filled_in\": ", inQuotes(statistics_.filled.get()),
+              ", \"calls\": ", statistics_.calls.load(), ", \"bytes\": ", statistics_.bytes.load(),
+              ", \"hint\": ", inQuotes(groups_.hint()),
+              ", \"packets\": ", runtime_.library.packets().json(), ", \"fallbacks\": {", fallbacks,
+              "}, \"failover\": {\"failovers\": ", failover.failovers.load(),
+              ", \"returns\": ", failover.returns.load(), ", \"reason\": ", inQuotes(state.failure),
+              ", \"redone\": ", failover.redone.load(), ", \"calls\": ", failover.calls.load(),
+              ", \"seconds\": ", failover.seconds(), "}}");
 }
 
 }  // namespace switchml_torch
