@@ -18,7 +18,7 @@ from patchgen.system.interpreter import locate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchgen.core.source import Places
+    from patchgen.core.source import Remotes
     from patchgen.core.wheel import BuildRequest, Plan
     from patchgen.core.wheel.delivery import Delivered
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @params.build_options
 @params.cache_option
-@params.place_options
+@params.remote_options
 @params.without_option
 @click.option(
     "--set",
@@ -50,7 +50,7 @@ def build(
     *,
     request: BuildRequest,
     cache: str | None,
-    places: Places,
+    remotes: Remotes,
     without: tuple[str, ...],
     settings: tuple[str, ...],
     jobs: int | None,
@@ -70,7 +70,7 @@ def build(
         python=locate(request.python) if request.python else None,
         cache=params.cache(cache),
         settings=variables.parse(settings),
-        places=places,
+        remotes=remotes,
         without=without,
         jobs=jobs,
         configs=tuple(os.path.abspath(path) for path in configs),

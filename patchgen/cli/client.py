@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from patchgen.cli.params import Variables
     from patchgen.core.library.archive import Archive
-    from patchgen.core.source import Places
+    from patchgen.core.source import Remotes
     from patchgen.extras.client.checkout import CommitOrigin
     from patchgen.extras.client.fixes import Fix
 
@@ -44,34 +44,34 @@ _FOUND = tuple(
 
 @dataclass(frozen=True)
 class _Origin:
-    """Places that may have the source of the library."""
+    """Remotes that may have the source of the library."""
 
     source: str | None
     cache: str | None
-    places: Places
+    remotes: Remotes
 
     def read(self, commit: str = fixes.COMMIT) -> CommitOrigin:
-        """Find the places, and print which files of SOURCE are not in the commit.
+        """Find the remotes, and print which files of SOURCE are not in the commit.
 
         Raises:
             OptionsError: a place does not exist.
             TreeError: SOURCE lacks the commit.
         """
-        places = self.places
+        remotes = self.remotes
         if self.source:
             reference = checkout.find_reference(self.source, commit)
             for line in checkout.list_ignored(reference, commit):
                 say(f"note: {line}")
-            places = replace(places, references=[*places.references, reference])
-        return checkout.CommitOrigin(params.cache(self.cache), places, commit=commit)
+            remotes = replace(remotes, references=[*remotes.references, reference])
+        return checkout.CommitOrigin(params.cache(self.cache), remotes, commit=commit)
 
 
 def _origin_options(command: params.Command) -> params.Command:
     """Add --mirror, --reference and --cache; the command gets them and SOURCE as `origin`."""
     command = params.gather(
-        "origin", lambda given: _Origin(**given), ("source", "cache", "places")
+        "origin", lambda given: _Origin(**given), ("source", "cache", "remotes")
     )(command)
-    return params.place_options(params.cache_option(command))
+    return params.remote_options(params.cache_option(command))
 
 
 def _check_commit(given: str) -> str:
@@ -96,14 +96,14 @@ def client() -> None:
     kind=path_types.Named(),
     default=checkout.NAME,
 )
-@params.place_options
+@params.remote_options
 @params.cache_option
-def source(output: str, places: Places, cache: str | None) -> None:
+def source(output: str, remotes: Remotes, cache: str | None) -> None:
     """Fetch the pinned commit of p4app-switchML, and verify it.
 
     An existing clone is verified and never changed. Submodules are not needed.
     """
-    origin = _Origin(None, cache, places).read()
+    origin = _Origin(None, cache, remotes).read()
     with progress():
         came = checkout.obtain(paths.from_native(output), origin)
     state = f"fetched from {came}" if came else "was there"

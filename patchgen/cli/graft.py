@@ -14,7 +14,7 @@ from patchgen.system import interpreter, paths
 
 if TYPE_CHECKING:
     from patchgen.cli.params import Variables
-    from patchgen.core.source import Places
+    from patchgen.core.source import Remotes
 
 _NAME = "switchml_graft.so"
 
@@ -49,10 +49,10 @@ def graft() -> None:
     shell_complete=params.complete_pin,
     help="Pin of this torch if it is not shipped. [default: the pin of the torch's commit]",
 )
-@params.place_options
+@params.remote_options
 @option(
     "--cuda-home",
-    group="Places",
+    group=params.PATHS,
     type=click.Path(exists=True, file_okay=False),
     metavar="DIR",
     envvar="CUDA_HOME",
@@ -68,7 +68,7 @@ def build(
     pytorch: str | None,
     cuda_home: str | None,
     cache: str | None,
-    places: Places,
+    remotes: Remotes,
     output: str | None,
 ) -> None:
     """Compile a graft, and try it in its torch."""
@@ -83,7 +83,7 @@ def build(
     made = grafts.GraftRequest(
         library,
         torch,
-        grafts.GraftOrigin(directory, places),
+        grafts.GraftOrigin(directory, remotes),
         os.environ,
         source=tree,
         cuda_home=cuda_home,

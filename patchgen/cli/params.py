@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from patchgen.core.patch.pins import Pin
-    from patchgen.core.source import Places
+    from patchgen.core.source import Remotes
     from patchgen.core.torch import Torch
     from patchgen.core.wheel import BuildRequest
 
@@ -30,6 +30,7 @@ Command = Callable[..., Any]
 LOCK = "conda-lock.yml"
 ENVIRONMENT = "environment.yml"
 LIBRARY = "Client library"
+PATHS = "Files and directories"
 _ABOUT_LIBRARY = [variable for variable in VARIABLES if variable.name != "BUILDDIR"]
 
 
@@ -61,7 +62,7 @@ pytorch_option = option(
 )
 work_option = option(
     "--work",
-    group="Places",
+    group=PATHS,
     type=path_types.Named(),
     metavar="DIR",
     help="Directory for source, environment and objects. Its path gets into the wheel only where "
@@ -76,7 +77,7 @@ torch_option = click.option(
     metavar="PYTHON", help="Interpreter whose torch is used.",
 )  # fmt: skip
 lock_option = option(
-    "--lock", "lock_file", group="Places", type=path_types.Named(), default=LOCK, metavar="FILE",
+    "--lock", "lock_file", group=PATHS, type=path_types.Named(), default=LOCK, metavar="FILE",
     help=f"Lock file of the conda environment, written by env lock. [default: {LOCK}]",
 )  # fmt: skip
 accept_option = click.option(
@@ -85,7 +86,7 @@ accept_option = click.option(
     "this PyTorch crashes at exit. May be repeated.",
 )  # fmt: skip
 cache_option = option(
-    "--cache", group="Places", type=path_types.Named(), metavar="DIR",
+    "--cache", group=PATHS, type=path_types.Named(), metavar="DIR",
     help="Directory for downloads and reusable builds. [default: switchml-patch under ~/.cache]",
 )  # fmt: skip
 config_option = click.option(
@@ -248,22 +249,22 @@ def _option(variable: Variable) -> Callable[[Command], Command]:
     if variable.boolean:
         names = f"{variable.flag}/--no-{variable.field}"
         return option(names, group=LIBRARY, default=None, help=text)
-    group = LIBRARY if variable.field in HOMES else "Places"
+    group = LIBRARY if variable.field in HOMES else PATHS
     return option(variable.flag, group=group, type=click.Path(), metavar="DIR", help=text)
 
 
-def place_options(command: Command) -> Command:
-    """Add --mirror and --reference; the command gets them as `places`."""
+def remote_options(command: Command) -> Command:
+    """Add --mirror and --reference; the command gets them as `remotes`."""
 
-    def find(given: Mapping[str, Any]) -> Places:
-        from patchgen.core.source import places  # few commands need it
+    def find(given: Mapping[str, Any]) -> Remotes:
+        from patchgen.core.source import remotes  # few commands need it
 
-        return places.Places(
-            [places.parse_mirror(mirror) for mirror in given["mirrors"]],
-            [places.parse_reference(reference) for reference in given["references"]],
+        return remotes.Remotes(
+            [remotes.parse_mirror(mirror) for mirror in given["mirrors"]],
+            [remotes.parse_reference(reference) for reference in given["references"]],
         )
 
-    command = gather("places", find, ("mirrors", "references"))(command)
+    command = gather("remotes", find, ("mirrors", "references"))(command)
     return _mirror_option(_reference_option(command))
 
 

@@ -17,7 +17,7 @@ from patchgen.system import files, paths
 
 if TYPE_CHECKING:
     from patchgen.core.patch.pins import Pin
-    from patchgen.core.source import Places
+    from patchgen.core.source import Remotes
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -62,9 +62,9 @@ def make(tree: str, layout: str, name: str, commit: str, output: str | None) -> 
 
 
 @pins.command(cls=Command)
-@params.place_options
+@params.remote_options
 @params.cache_option
-def refresh(places: Places, cache: str | None) -> None:
+def refresh(remotes: Remotes, cache: str | None) -> None:
     """Update the shipped pins after a change of a hook, an anchor or a commit.
 
     Reads the hooked files from the cache, a mirror or the network. Writes nothing if an anchor no
@@ -73,7 +73,7 @@ def refresh(places: Places, cache: str | None) -> None:
     from patchgen.core.patch import pinning
     from patchgen.core.source.commit import open_pinned
 
-    directory, sources = params.cache(cache), places
+    directory, sources = params.cache(cache), remotes
     made, drifted = [], []
     with progress(), file_errors():
         for pin in known.read_shipped():

@@ -16,7 +16,7 @@ from patchgen.cli.console import Command, data, end, option, print_json, progres
 from patchgen.errors import CheckError
 
 if TYPE_CHECKING:
-    from patchgen.core.source import Places
+    from patchgen.core.source import Remotes
     from patchgen.core.wheel.rebuild import Kinds
 
 _OUTPUT = "rebuilt"
@@ -34,7 +34,7 @@ _WHEEL_WORK = "/var/tmp/switchml-patch/rebuild"  # noqa: S108  # survives a rebo
 )
 @option(
     "--work",
-    group="Places",
+    group=params.PATHS,
     type=path_types.OUTPUT_DIRECTORY,
     metavar="DIR",
     help=f"Directory to build in. [default: {_WHEEL_WORK} for PyTorch, else a temporary one]",
@@ -52,7 +52,7 @@ _WHEEL_WORK = "/var/tmp/switchml-patch/rebuild"  # noqa: S108  # survives a rebo
     help="Interpreter that builds, or whose torch is used. [default: the recorded one]",
 )
 @option(
-    "--lock", "lock_file", group="Places", type=path_types.Named(), metavar="FILE",
+    "--lock", "lock_file", group=params.PATHS, type=path_types.Named(), metavar="FILE",
     help=f"Lock file of the environment. [default: {params.LOCK} beside the wheel, or here]",
 )  # fmt: skip
 @option(
@@ -68,7 +68,7 @@ _WHEEL_WORK = "/var/tmp/switchml-patch/rebuild"  # noqa: S108  # survives a rebo
     metavar="TREE",
     help="PyTorch source for a graft. [default: fetch the files that are needed]",
 )
-@params.place_options
+@params.remote_options
 @params.cache_option
 @click.option("--dry-run", is_flag=True, help="Print missing requirements, and build nothing.")
 @params.json_option
@@ -82,7 +82,7 @@ def rebuild(
     lock_file: str | None,
     pytorch: str | None,
     source: str | None,
-    places: Places,
+    remotes: Remotes,
     cache: str | None,
     dry_run: bool,
     as_json: bool,
@@ -113,7 +113,7 @@ def rebuild(
         python=locate(interpreter) if interpreter else None,
         lock=os.path.abspath(lock),
         source=os.path.abspath(source) if source else None,
-        places=places,
+        remotes=remotes,
     )
     with progress():
         missing = again.find_missing(original, kinds, request)

@@ -13,7 +13,7 @@ from patchgen.core.patch import pins
 from patchgen.system import paths
 
 if TYPE_CHECKING:
-    from patchgen.core.source import Places, Source
+    from patchgen.core.source import Remotes, Source
 
 
 @click.command(cls=Command)
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     "DIR", "Directory for the source.", kind=path_types.Named(), name="directory", required=True
 )
 @pytorch_option
-@params.place_options
+@params.remote_options
 @params.without_option
 @click.option("--all", "everything", is_flag=True, help="Also fetch submodules left out before.")
 @json_option
@@ -29,7 +29,7 @@ def source(
     *,
     directory: str,
     pytorch: str | None,
-    places: Places,
+    remotes: Remotes,
     without: tuple[str, ...],
     everything: bool,
     as_json: bool,
@@ -48,7 +48,7 @@ def source(
         pin,
         without=without,
         everything=everything,
-        places=places,
+        remotes=remotes,
     )
     with progress():
         tree = sources.obtain(paths.from_native(directory), wanted)

@@ -31,8 +31,8 @@ class Recipe(NamedTuple):
     """GiB for the source, the objects and the wheel, without the environment."""
     memory: float = 0
     """GiB for each compiler process."""
-    companions: Mapping[str, str] = {}
-    """Versions of packages that were released together with it, such as torchvision."""
+    domain_libraries: Mapping[str, str] = {}
+    """Versions of PyTorch's domain libraries of the same release, such as torchvision."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.core.source.places import Places
+from patchgen.core.source.remotes import Remotes
 from patchgen.extras.client.checkout import CommitOrigin
 from patchgen.extras.client.fixes import Fix, parse
 from patchgen.system.objects import blob_id
@@ -56,7 +56,7 @@ class Repository:
 
     def origin(self, cache: Path, *mirrors: str) -> CommitOrigin:
         """Return origin of the commit: these mirrors, and the repository as its own address."""
-        return CommitOrigin(str(cache), Places(mirrors), f"file://{self.root}", self.commit)
+        return CommitOrigin(str(cache), Remotes(mirrors), f"file://{self.root}", self.commit)
 
 
 def make(root: Path) -> Repository:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.core.source.places import Places
+from patchgen.core.source.remotes import Remotes
 from patchgen.extras.client import building, checkout, fixes
 from patchgen.system.objects import blob_id
 
@@ -44,8 +44,8 @@ def source() -> Path:
 
 def sources(cache: Path, part: str = fixes.LIBRARY) -> dict[str, bytes]:
     """Return the files of a part of the pinned commit."""
-    places = Places((), (checkout.find_reference(str(source())),))
-    return checkout.read_sources(checkout.CommitOrigin(str(cache), places), part)
+    remotes = Remotes((), (checkout.find_reference(str(source())),))
+    return checkout.read_sources(checkout.CommitOrigin(str(cache), remotes), part)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from patchgen.core.patch import state
 from patchgen.core.patch.pins import Pin
 from patchgen.core.source import repository
 from patchgen.core.source.fill import fill
-from patchgen.core.source.places import Places
+from patchgen.core.source.remotes import Remotes
 from patchgen.core.source.repository import Repository
 from patchgen.core.source.request import SourceRequest
 from patchgen.core.source.staging import nothing_left, read_mark, remove_mark
@@ -20,7 +20,7 @@ from patchgen.system import lock, paths
 from patchgen.system.git import Git, head
 
 __all__ = [
-    "Places",
+    "Remotes",
     "Source",
     "SourceRequest",
     "choose_pin",

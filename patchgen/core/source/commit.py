@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from patchgen.core.patch.pins import Pin
 from patchgen.core.source.fetch import NowhereError, fetch, fetch_objects
-from patchgen.core.source.places import Places
+from patchgen.core.source.remotes import Remotes
 from patchgen.core.source.repository import Repository, root, submodules
 from patchgen.errors import ToolError, TreeError
 from patchgen.system import leftovers, outputs
@@ -19,9 +19,9 @@ from patchgen.system.objects import Entry, entries, object_id, tree_of
 _CLONES = "git"  # directory in the cache
 
 
-def open_pinned(pin: Pin, cache: str, places: Places) -> Commit:
+def open_pinned(pin: Pin, cache: str, remotes: Remotes) -> Commit:
     """Return the commit of a pin. Nothing is fetched before it is read."""
-    return Commit(Git(), root(cache, pin.commit), cache, places)
+    return Commit(Git(), root(cache, pin.commit), cache, remotes)
 
 
 class Commit:
@@ -32,11 +32,11 @@ class Commit:
     and a process replaces only the clone in which it missed an object.
     """
 
-    def __init__(self, git: Git, repository: Repository, cache: str, places: Places) -> None:
+    def __init__(self, git: Git, repository: Repository, cache: str, remotes: Remotes) -> None:
         self.git_dir = os.path.join(cache, _CLONES, f"{repository.commit}.git")
         self._git = git
         self._repository = repository
-        self._places = places
+        self._remotes = remotes
 
     def entry(self, path: str) -> Entry:
         """Return the entry at a path of the commit.
@@ -144,9 +144,9 @@ class Commit:
             return
         lacking = self._git.lacking(self._repository.commit, self.git_dir) or set()
         files = lacking.intersection(names)
-        for place in self._repository.find_places(self._places) if files else ():
+        for remote in self._repository.list_remotes(self._remotes) if files else ():
             with contextlib.suppress(GitError):
-                fetch_objects(self._git, self.git_dir, files, place)
+                fetch_objects(self._git, self.git_dir, files, remote)
                 return
 
     def _renew(self, names: Sequence[str], clone: tuple[int, int] | None) -> None:
@@ -166,7 +166,7 @@ class Commit:
             made = os.path.join(draft, "made")
             os.mkdir(made)
             self._git("init", "-q", "--bare", "--template=", "--object-format=sha1", git_dir=made)
-            fetch(self._git, made, self._repository, self._places, files=files)
+            fetch(self._git, made, self._repository, self._remotes, files=files)
             if self._identity() == lacking:
                 with contextlib.suppress(FileNotFoundError):
                     os.rename(self.git_dir, os.path.join(draft, "old"))

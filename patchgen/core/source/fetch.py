@@ -10,7 +10,7 @@ import functools
 import os
 from collections.abc import Iterable, Mapping
 
-from patchgen.core.source.places import Places
+from patchgen.core.source.remotes import Remotes
 from patchgen.core.source.repository import Repository
 from patchgen.errors import ToolError
 from patchgen.system.git import Git, GitError
@@ -24,7 +24,7 @@ _SERVER = (
     "env GIT_WORK_TREE=. git -c 'safe.directory=*' -c uploadpack.allowFilter=true "
     "-c uploadpack.allowAnySHA1InWant=true upload-pack"
 )
-_REMOTE = "switchml-place"  # set by options of a command, so no configuration changes
+_REMOTE = "switchml-remote"  # set by options of a command, so no configuration changes
 _NO_FILES = ("--filter=blob:none",)
 _PARTIAL = {
     f"remote.{_REMOTE}.promisor": "true",
@@ -42,34 +42,34 @@ class NowhereError(ToolError):
 
 
 def fetch(
-    git: Git, git_dir: str, repository: Repository, places: Places, *, files: bool = True
+    git: Git, git_dir: str, repository: Repository, remotes: Remotes, *, files: bool = True
 ) -> str:
-    """Fetch a commit from the first place that has it, and return that place.
+    """Fetch a commit from the first remote that has it, and return that remote.
 
     Without `files`, only the commit and its trees are fetched. History and files come along where a
-    place does not serve single commits or objects.
+    remote does not serve single commits or objects.
 
     Raises:
-        NowhereError: no place has the commit.
+        NowhereError: no remote has the commit.
         FileError: the disk is full.
     """
     reasons = []
     commit = repository.commit
-    for place in repository.find_places(places):
+    for remote in repository.list_remotes(remotes):
         try:
-            _from_repository(git, git_dir, commit, place, files=files)
+            _from_repository(git, git_dir, commit, remote, files=files)
         except GitError as error:
-            reasons.append(f"{place}: {error.reason}")
+            reasons.append(f"{remote}: {error.reason}")
             continue
         lacking = git.lacking(commit, git_dir)
         if lacking is not None and not (files and lacking):
-            return place
-        reasons.append(f"{place}: does not have this commit")
-    reasons = [*repository.list_lacking_mirrors(places), *reasons]
+            return remote
+        reasons.append(f"{remote}: does not have this commit")
+    reasons = [*repository.list_lacking_mirrors(remotes), *reasons]
     raise NowhereError("\n    ".join([f"{repository.title}:", *reasons]))
 
 
-def fetch_objects(git: Git, git_dir: str, names: Iterable[str], place: str) -> None:
+def fetch_objects(git: Git, git_dir: str, names: Iterable[str], remote: str) -> None:
     """Fetch single objects.
 
     Raises:
@@ -77,7 +77,7 @@ def fetch_objects(git: Git, git_dir: str, names: Iterable[str], place: str) -> N
     """
     wanted = "".join(f"{name}\n" for name in names).encode("ascii")
     git(*_FETCH, *_NO_FILES, "--stdin", _REMOTE, git_dir=git_dir, stdin=wanted,
-        config=_remote(git, git_dir, place, _PARTIAL))  # fmt: skip
+        config=_remote(git, git_dir, remote, _PARTIAL))  # fmt: skip
 
 
 def _from_repository(git: Git, git_dir: str, commit: str, address: str, *, files: bool) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from patchgen.core.source.fetch import fetch
-from patchgen.core.source.places import Places
+from patchgen.core.source.remotes import Remotes
 from patchgen.core.source.repository import Repository
 from patchgen.core.source.request import SourceRequest, leave_out
 from patchgen.core.source.staging import place, read_mark, write_mark
@@ -60,7 +60,7 @@ def fill(git: Git, root: Repository, found: Survey, wanted: SourceRequest) -> di
         count.total += len(absent)
         if root in absent:
             _LOGGER.info("fetching PyTorch %s", root.commit[:12])
-        brought, lost = _bring_each(git, wanted.places, absent, count)
+        brought, lost = _bring_each(git, wanted.remotes, absent, count)
         failed += lost.values()
         fetched.update({paths.from_native(one.path): source
                         for one, source in brought.items() if source is not None})  # fmt: skip
@@ -77,14 +77,14 @@ def fill(git: Git, root: Repository, found: Survey, wanted: SourceRequest) -> di
 
 
 def _bring_each(
-    git: Git, places: Places, absent: Sequence[Repository], count: _Count
+    git: Git, remotes: Remotes, absent: Sequence[Repository], count: _Count
 ) -> tuple[dict[Repository, str | None], dict[Repository, ToolError]]:
     """Fetch repositories in parallel; return their origins, and the failures.
 
     All fetches have ended when this raises.
     """
     with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
-        running = {pool.submit(bring, git, places, one): one for one in absent}
+        running = {pool.submit(bring, git, remotes, one): one for one in absent}
         done: dict[Repository, str | None] = {}
         failed: dict[Repository, ToolError] = {}
         try:
@@ -117,12 +117,12 @@ class _Count:
                      repository.commit[:12], origin)  # fmt: skip
 
 
-def bring(git: Git, places: Places, repository: Repository) -> str | None:
+def bring(git: Git, remotes: Remotes, repository: Repository) -> str | None:
     """Fetch and check out a repository; return its origin, or None if it was fetched before."""
     _prepare(git, repository)
     source = None
     if git.lacking(repository.commit, repository.git_dir) != set():
-        source = fetch(git, repository.git_dir, repository, places)
+        source = fetch(git, repository.git_dir, repository, remotes)
     place(git, repository)
     return source
 

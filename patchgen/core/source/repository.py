@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patchgen.core.source.addresses import PYTORCH, resolve
-from patchgen.core.source.places import Places
+from patchgen.core.source.remotes import Remotes
 from patchgen.errors import TreeError
 from patchgen.system import paths
 from patchgen.system.git import Git, directory_of
@@ -56,13 +56,13 @@ class Repository:
         at = read_head(paths.from_native(self.work_tree))
         return at.commit if at else None
 
-    def find_places(self, places: Places) -> Iterator[str]:
-        """Yield the places to fetch it from, in order."""
-        return places.find(self.url, self.path, self.names)
+    def list_remotes(self, remotes: Remotes) -> Iterator[str]:
+        """Yield the remotes to fetch it from, in order."""
+        return remotes.find(self.url, self.path, self.names)
 
-    def list_lacking_mirrors(self, places: Places) -> Iterator[str]:
+    def list_lacking_mirrors(self, remotes: Remotes) -> Iterator[str]:
         """Yield a line for each mirror that does not have it."""
-        return places.list_lacking(self.url, self.path)
+        return remotes.list_lacking(self.url, self.path)
 
 
 def root(directory: str, commit: str) -> Repository:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from patchgen.core.patch.pins import Pin
-from patchgen.core.source.places import Places
+from patchgen.core.source.remotes import Remotes
 from patchgen.core.source.repository import Repository
 from patchgen.errors import OptionsError
 from patchgen.system.git import Git, GitError
@@ -20,14 +20,14 @@ _EVERY = "get_submodule_folders"  # called by a setup.py that needs all submodul
 
 @dataclass(frozen=True)
 class SourceRequest:
-    """Commit to fetch, submodules to leave out, and places to fetch from."""
+    """Commit to fetch, submodules to leave out, and remotes to fetch from."""
 
     pin: Pin
     without: Sequence[str] = ()
     """Paths of submodules to leave out from now on, with all submodules in them."""
     everything: bool = False
     """Whether to fetch what an earlier run left out."""
-    places: Places = field(default_factory=Places)
+    remotes: Remotes = field(default_factory=Remotes)
     """Where to look before the network."""
 
     def leaves_out(self, repository: Repository) -> bool:

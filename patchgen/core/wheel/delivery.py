@@ -82,13 +82,15 @@ def compose_constraints(version: str, recipe: Recipe) -> str:
 def list_commands(
     python: str, wheel: str, constraints: str, recipe: Recipe
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the pip commands that install the wheel, its requirements and companions.
+    """Return the pip commands that install the wheel, its requirements and domain libraries.
 
     The first one forces this very file, since pip skips a wheel whose version is installed already.
     """
     pip = (python, "-m", "pip", "install")
-    companions = [f"{name}=={version}" for name, version in sorted(recipe.companions.items())]
+    domain_libraries = [
+        f"{name}=={version}" for name, version in sorted(recipe.domain_libraries.items())
+    ]
     return (
         (*pip, "--force-reinstall", "--no-deps", wheel),
-        (*pip, "--constraint", constraints, "torch", *companions),
+        (*pip, "--constraint", constraints, "torch", *domain_libraries),
     )

@@ -11,7 +11,7 @@ from patchgen.core import recipes
 from patchgen.core.patch.pins import Pin
 from patchgen.core.patch.version import build_version
 from patchgen.core.recipes import Limits
-from patchgen.core.source import Places
+from patchgen.core.source import Remotes
 from patchgen.core.wheel import caches, variables
 from patchgen.errors import OptionsError
 from patchgen.options import Options
@@ -42,7 +42,7 @@ class BuildRequest:
     """Cache directory of channels and packages; a check needs none."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Variables of the build from the command line."""
-    places: Places = field(default_factory=Places)
+    remotes: Remotes = field(default_factory=Remotes)
     without: tuple[str, ...] = ()
     """Submodules to leave out."""
     jobs: int | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from patchgen.core.source.commit import Commit
 from patchgen.core.source.fill import bring
-from patchgen.core.source.places import Places
+from patchgen.core.source.remotes import Remotes
 from patchgen.core.source.repository import Repository
 from patchgen.core.source.staging import is_placed, nothing_left
 from patchgen.core.source.survey import find_obstacle, list_changes
@@ -32,10 +32,10 @@ _SOURCES = {
 
 @dataclass(frozen=True)
 class CommitOrigin:
-    """Cache directory and places of the commit, which are tried before the network."""
+    """Cache directory and remotes of the commit, which are tried before the network."""
 
     cache: str
-    places: Places
+    remotes: Remotes
     url: str = URL
     commit: str = fixes.COMMIT
 
@@ -52,7 +52,7 @@ def obtain(directory: str, origin: CommitOrigin) -> str | None:
 
     Args:
         directory: new or empty directory, unfinished checkout, or clone at the commit.
-        origin: cache and places of the commit.
+        origin: cache and remotes of the commit.
 
     Returns:
         Where the commit was fetched from; None if the clone existed.
@@ -70,7 +70,7 @@ def obtain(directory: str, origin: CommitOrigin) -> str | None:
                 problem = find_obstacle(repository)
                 if problem:
                     raise TreeError(f"{problem}; give a new directory")
-                source = bring(git, origin.places, repository)
+                source = bring(git, origin.remotes, repository)
                 repository = _repository(native, origin)
             _verify(git, repository)
     return source
@@ -133,7 +133,7 @@ def read_sources(origin: CommitOrigin, part: str = fixes.LIBRARY) -> dict[str, b
         FileError: the cache cannot be written.
     """
     with file_errors():
-        commit = Commit(Git(), _repository("", origin), origin.cache, origin.places)
+        commit = Commit(Git(), _repository("", origin), origin.cache, origin.remotes)
         directories, suffixes = _SOURCES[part]
         wanted = {
             path: blob

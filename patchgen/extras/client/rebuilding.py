@@ -6,14 +6,14 @@ import os
 from collections.abc import Mapping
 
 from patchgen.core.library import homes
-from patchgen.core.wheel.rebuild import Original, RebuildRequest, requirements
+from patchgen.core.wheel.rebuild import RebuildRequest, RecordedBuild, requirements
 from patchgen.core.wheel.rebuild.requirements import Rebuildable, Requirement
 from patchgen.errors import OptionsError
 from patchgen.extras.client import building, checkout, fixes
 from patchgen.system import paths
 
 
-def read_client(original: Original, request: RebuildRequest) -> Rebuildable:
+def read_client(original: RecordedBuild, request: RebuildRequest) -> Rebuildable:
     """Return what a rebuild of a client library requires, and a function that builds it.
 
     Raises:
@@ -40,7 +40,7 @@ def read_client(original: Original, request: RebuildRequest) -> Rebuildable:
         return {}
 
     def build(directory: str, _: str) -> str:
-        origin = checkout.CommitOrigin(request.cache, request.places, commit=wanted.commit)
+        origin = checkout.CommitOrigin(request.cache, request.remotes, commit=wanted.commit)
         sources = checkout.read_sources(origin)
         building.install(wanted, sources, paths.from_native(directory), environ)
         return os.path.join(directory, homes.ARCHIVE)

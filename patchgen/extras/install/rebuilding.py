@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from patchgen.core.torch import LIBRARIES, Torch, probe_torch
-from patchgen.core.wheel.rebuild import Original, RebuildRequest, requirements
+from patchgen.core.wheel.rebuild import RebuildRequest, RecordedBuild, requirements
 from patchgen.core.wheel.rebuild.requirements import Rebuildable, Requirement
 from patchgen.errors import file_errors
 from patchgen.extras.install import graft, plugin, provenance
@@ -17,7 +17,7 @@ _COMPARED = ("version", "commit", "root", "python_version")
 """Values of a torch that must be the recorded ones, besides its files."""
 
 
-def read_plugin(original: Original, request: RebuildRequest) -> Rebuildable:
+def read_plugin(original: RecordedBuild, request: RebuildRequest) -> Rebuildable:
     """Return what a rebuild of a plugin requires, and a function that builds it as recorded.
 
     Raises:
@@ -42,7 +42,7 @@ def read_plugin(original: Original, request: RebuildRequest) -> Rebuildable:
     )
 
 
-def read_graft(original: Original, request: RebuildRequest) -> Rebuildable:
+def read_graft(original: RecordedBuild, request: RebuildRequest) -> Rebuildable:
     """Return what a rebuild of a graft requires, and a function that builds it as recorded.
 
     Raises:
@@ -56,7 +56,7 @@ def read_graft(original: Original, request: RebuildRequest) -> Rebuildable:
         wanted = graft.GraftRequest(
             options,
             _probe(original, request),
-            graft.GraftOrigin(cache, request.places),
+            graft.GraftOrigin(cache, request.remotes),
             environ,
             source=request.source,
             cuda_home=request.environ.get("CUDA_HOME"),
@@ -76,7 +76,7 @@ def read_graft(original: Original, request: RebuildRequest) -> Rebuildable:
     )
 
 
-def _probe(original: Original, request: RebuildRequest) -> Torch:
+def _probe(original: RecordedBuild, request: RebuildRequest) -> Torch:
     """Probe the torch that a plugin or a graft is for.
 
     Raises:
@@ -87,7 +87,7 @@ def _probe(original: Original, request: RebuildRequest) -> Torch:
     return probe_torch(python, {**request.environ, "SWITCHML_GRAFT": "0"}).require_gloo()
 
 
-def _require_torch(original: Original, request: RebuildRequest) -> Requirement:
+def _require_torch(original: RecordedBuild, request: RebuildRequest) -> Requirement:
     original.text("resolved.torch.python")
     recorded = {name: original.text(f"resolved.torch.{name}") for name in _COMPARED}
     for name in (*(f"torch/lib/{one}" for one in LIBRARIES), "torch/include"):

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 from patchgen.core.library import homes
-from patchgen.core.wheel.rebuild import Original, RebuildRequest, requirements
+from patchgen.core.wheel.rebuild import RebuildRequest, RecordedBuild, requirements
 from patchgen.core.wheel.rebuild.requirements import Rebuildable, Requirement
 from patchgen.extras.lab import simulator
 
 
-def read_simulator(original: Original, request: RebuildRequest) -> Rebuildable:
+def read_simulator(original: RecordedBuild, request: RebuildRequest) -> Rebuildable:
     """Return what a rebuild of the simulator requires, and a function that builds it.
 
     Raises:

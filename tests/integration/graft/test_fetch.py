@@ -15,7 +15,7 @@ from support import miniature, torch_project
 from support.source import serve
 from support.trees import git
 
-from patchgen.core.source import Places
+from patchgen.core.source import Remotes
 from patchgen.core.source import commit as commits
 from patchgen.core.source.commit import Commit
 from patchgen.core.source.fetch import fetch
@@ -43,13 +43,13 @@ class Served:
         """What the reader has of it in its cache."""
         return self.scratch / "git" / f"{self.commit}.git"
 
-    def reader(self, url: str | None = None, **places: list[str]) -> Commit:
+    def reader(self, url: str | None = None, **remotes: list[str]) -> Commit:
         address = str(self.root) if url is None else url
         repository = Repository("", "third_party/gloo", ("gloo",), "", self.commit, address)
-        return Commit(Git(), repository, str(self.scratch), Places(**places))
+        return Commit(Git(), repository, str(self.scratch), Remotes(**remotes))
 
-    def read(self, url: str | None = None, **places: list[str]) -> dict[str, bytes]:
-        reader = self.reader(url, **places)
+    def read(self, url: str | None = None, **remotes: list[str]) -> dict[str, bytes]:
+        reader = self.reader(url, **remotes)
         return reader.contents(reader.files("gloo", (".h",)))
 
 
@@ -240,7 +240,7 @@ def test_the_source_of_a_torch(
         python="", version="1.13.1", commit=project.commit, cuda=None, cxx11_abi=True, gloo=True,
         root=str(tmp_path / "torch"), python_include="", purelib="", tag="cp311",
     )  # fmt: skip
-    origin = GraftOrigin(str(tmp_path / "cache"), Places([str(project.mirror)]))
+    origin = GraftOrigin(str(tmp_path / "cache"), Remotes([str(project.mirror)]))
     caplog.set_level("INFO", "patchgen")
     found = fetched(project.pin, torch, origin, gloo_only=False)
     hooked = "torch/csrc/distributed/c10d/ProcessGroupGloo.cpp"
@@ -277,7 +277,7 @@ def test_the_source_of_a_torch_with_a_header_of_works(tmp_path: Path) -> None:
         python="", version=pin.version, commit=pin.commit, cuda=None, cxx11_abi=True, gloo=True,
         root=str(tmp_path / "torch"), python_include="", purelib="", tag="cp311",
     )  # fmt: skip
-    origin = GraftOrigin(str(tmp_path / "cache"), Places([str(tmp_path / "mirror")]))
+    origin = GraftOrigin(str(tmp_path / "cache"), Remotes([str(tmp_path / "mirror")]))
     found = fetched(pin, torch, origin, gloo_only=False)
     wanted = {file.path: file.post for file in pin.files if "c10d" in file.path}
     assert {path: object_id("blob", text) for path, text in found.items()} == wanted

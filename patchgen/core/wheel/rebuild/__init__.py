@@ -12,7 +12,7 @@ from patchgen.core.library import homes, origin
 from patchgen.core.wheel import compare, sandbox
 from patchgen.core.wheel.compare import Aspect, Difference
 from patchgen.core.wheel.rebuild import requirements
-from patchgen.core.wheel.rebuild.original import LIBRARIES, Original, find
+from patchgen.core.wheel.rebuild.recorded import LIBRARIES, RecordedBuild, find
 from patchgen.core.wheel.rebuild.request import RebuildRequest
 from patchgen.core.wheel.rebuild.requirements import Kinds
 from patchgen.errors import OptionsError, file_errors
@@ -21,7 +21,7 @@ from patchgen.system.checks import Check
 from patchgen.system.native import cache as caches
 from patchgen.system.statement import Provenance
 
-__all__ = ["Kinds", "Original", "RebuildRequest", "check_output", "find", "find_missing"]
+__all__ = ["Kinds", "RebuildRequest", "RecordedBuild", "check_output", "find", "find_missing"]
 
 ATTESTATION = ".reproduced.json"
 _PREDICATE = f"{statement.BUILDER}:reproduced:v1"
@@ -40,7 +40,7 @@ class Rebuilt:
     """Differences from the original files; empty for identical bytes."""
 
 
-def find_missing(original: Original, kinds: Kinds, request: RebuildRequest) -> list[Check]:
+def find_missing(original: RecordedBuild, kinds: Kinds, request: RebuildRequest) -> list[Check]:
     """Return what differs here from the record, beginning with the client library.
 
     Raises:
@@ -55,7 +55,7 @@ def find_missing(original: Original, kinds: Kinds, request: RebuildRequest) -> l
     return [*requirements.find_missing(requires)]
 
 
-def rebuild(original: Original, kinds: Kinds, request: RebuildRequest, output: str) -> Rebuilt:
+def rebuild(original: RecordedBuild, kinds: Kinds, request: RebuildRequest, output: str) -> Rebuilt:
     """Rebuild the files, compare them, and write them with an attestation.
 
     A missing client library is rebuilt too, and mounted at its path for the rest of this process.
@@ -92,7 +92,7 @@ def rebuild(original: Original, kinds: Kinds, request: RebuildRequest, output: s
     return Rebuilt(main, main + ATTESTATION)
 
 
-def check_output(original: Original, output: str) -> None:
+def check_output(original: RecordedBuild, output: str) -> None:
     """Refuse an output directory where the rebuilt files would replace the original ones.
 
     Raises:
@@ -114,7 +114,7 @@ def _link_sources(cache: str, fresh: str) -> None:
 
 
 def _make_client(
-    original: Original, kinds: Kinds, request: RebuildRequest, scratch: str
+    original: RecordedBuild, kinds: Kinds, request: RebuildRequest, scratch: str
 ) -> list[Difference]:
     """Rebuild the recorded client library; mount it at its path if it is missing there.
 
@@ -139,7 +139,7 @@ def _make_client(
     return [Difference(_CLIENT + homes.ARCHIVE, Aspect.CONTENTS, wanted, digest)]
 
 
-def _compare(original: Original, product: str) -> list[Difference]:
+def _compare(original: RecordedBuild, product: str) -> list[Difference]:
     """Compare the original files with the rebuilt ones.
 
     Raises:
@@ -167,7 +167,9 @@ def _deliver(made: str, output: str) -> None:
                     shutil.copyfileobj(file, copy)
 
 
-def _attest(original: Original, again: Provenance, rebuilt: Mapping[str, str]) -> dict[str, object]:
+def _attest(
+    original: RecordedBuild, again: Provenance, rebuilt: Mapping[str, str]
+) -> dict[str, object]:
     """Return an in-toto Statement about files that were rebuilt with the same bytes.
 
     Whoever rebuilds has to sign it.

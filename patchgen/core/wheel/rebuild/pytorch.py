@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from patchgen.core import wheel
 from patchgen.core.wheel import env, provenance, toolchain, variables
 from patchgen.core.wheel.rebuild import requirements
-from patchgen.core.wheel.rebuild.original import Original
+from patchgen.core.wheel.rebuild.recorded import RecordedBuild
 from patchgen.core.wheel.rebuild.request import RebuildRequest
 from patchgen.core.wheel.rebuild.requirements import Rebuildable, Requirement
 from patchgen.errors import OptionsError, file_errors
@@ -16,7 +16,7 @@ from patchgen.system import files
 from patchgen.system.native import tools
 
 
-def read(original: Original, request: RebuildRequest) -> Rebuildable:
+def read(original: RecordedBuild, request: RebuildRequest) -> Rebuildable:
     """Read the request of a `build` from its record.
 
     Raises:
@@ -52,7 +52,7 @@ def read(original: Original, request: RebuildRequest) -> Rebuildable:
             cache=request.cache,
             environ=environ,
             settings=settings,
-            places=request.places,
+            remotes=request.remotes,
             without=without,
             accepted=accepted,
         )
@@ -69,7 +69,7 @@ def read(original: Original, request: RebuildRequest) -> Rebuildable:
     )
 
 
-def _read_settings(original: Original, path: str, *, locked: bool) -> dict[str, str]:
+def _read_settings(original: RecordedBuild, path: str, *, locked: bool) -> dict[str, str]:
     """Return the variables that `build` gets with --set."""
     prefix = os.path.join(os.path.dirname(path), "env")
     return variables.parse(
@@ -96,7 +96,7 @@ def _require_lock(wanted: str, request: RebuildRequest) -> Requirement:
 
 
 def _require_python(
-    original: Original, request: RebuildRequest, environ: Mapping[str, str]
+    original: RecordedBuild, request: RebuildRequest, environ: Mapping[str, str]
 ) -> Requirement:
     """Return the requirement of interpreter and compiler, for a build without a lock."""
     tool = "resolved.toolchain"

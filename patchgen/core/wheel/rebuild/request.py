@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from patchgen.core.patch.pins import Pin
-from patchgen.core.source import Places
+from patchgen.core.source import Remotes
 from patchgen.core.wheel import provenance, sandbox, variables
-from patchgen.core.wheel.rebuild.original import Original
+from patchgen.core.wheel.rebuild.recorded import RecordedBuild
 from patchgen.core.wheel.sandbox import Sandbox
 from patchgen.errors import OptionsError
 from patchgen.options import DEV_ROOT, VARIABLES
@@ -37,7 +37,7 @@ class RebuildRequest:
     """Path of the environment's lock."""
     source: str | None
     """Path of PyTorch's tree."""
-    places: Places
+    remotes: Remotes
 
     @cached_property
     def sandbox(self) -> Sandbox:
@@ -65,7 +65,7 @@ class RebuildRequest:
             raise OptionsError(f"no {recorded}; give the interpreter with --python PYTHON")
         return self.python or recorded
 
-    def make_environ(self, original: Original) -> dict[str, str]:
+    def make_environ(self, original: RecordedBuild) -> dict[str, str]:
         """Return the environment for a build, with the recorded variables.
 
         CC and CXX come from the user, else from the record, else from the recorded compiler. A lock

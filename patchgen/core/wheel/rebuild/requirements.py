@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Callable
 
 from patchgen.core.library import homes, origin
-from patchgen.core.wheel.rebuild.original import Original
+from patchgen.core.wheel.rebuild.recorded import RecordedBuild
 from patchgen.core.wheel.rebuild.request import RebuildRequest
 from patchgen.errors import CheckError, PatchgenError, file_errors
 from patchgen.system import files, paths, statement
@@ -38,7 +38,7 @@ class Rebuildable:
     """
 
 
-Kinds = Mapping[str, Callable[[Original, RebuildRequest], Rebuildable]]
+Kinds = Mapping[str, Callable[[RecordedBuild, RebuildRequest], Rebuildable]]
 """Readers of provenance, by the kind of what was built."""
 
 
@@ -62,7 +62,7 @@ def find_missing(requirements: Iterable[Requirement]) -> Iterator[Check]:
             yield Check(need.name, problems, required=False)
 
 
-def list_common(original: Original) -> tuple[Requirement, ...]:
+def list_common(original: RecordedBuild) -> tuple[Requirement, ...]:
     """Return the requirements of every kind: the original files and this tool."""
 
     def find_files() -> Mapping[str, str]:
@@ -79,7 +79,7 @@ def list_common(original: Original) -> tuple[Requirement, ...]:
     )
 
 
-def compiler(original: Original, environ: Mapping[str, str]) -> Requirement:
+def compiler(original: RecordedBuild, environ: Mapping[str, str]) -> Requirement:
     """Return the requirement of the compiler and its tools."""
 
     def find() -> Mapping[str, str]:
@@ -89,7 +89,7 @@ def compiler(original: Original, environ: Mapping[str, str]) -> Requirement:
     return Requirement("compiler", original.pairs("resolved.toolchain.programs"), find)
 
 
-def pin(original: Original, request: RebuildRequest) -> Requirement:
+def pin(original: RecordedBuild, request: RebuildRequest) -> Requirement:
     """Return the requirement of a pin for PyTorch's commit."""
     recorded = {"commit": original.text("request.pin.commit")}
     return Requirement(
@@ -97,7 +97,7 @@ def pin(original: Original, request: RebuildRequest) -> Requirement:
     )
 
 
-def library(original: Original, request: RebuildRequest) -> Requirement:
+def library(original: RecordedBuild, request: RebuildRequest) -> Requirement:
     """Return the requirement of the client library: at its path, or rebuilt."""
     home = paths.native(original.text("request.homes.SWITCHML_HOME"))
     client, shown = original.client(), paths.describe(home)

@@ -28,7 +28,7 @@ def fetch_source(workspace: Workspace) -> Making[Source]:
     yield Stage.SOURCE
     if partly_patched:
         tree.revert(directory, (request.pin,), request.pin)
-    wanted = sources.SourceRequest(request.pin, request.without, places=request.places)
+    wanted = sources.SourceRequest(request.pin, request.without, remotes=request.remotes)
     return sources.obtain(directory, wanted)
 
 

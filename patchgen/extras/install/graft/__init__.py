@@ -53,7 +53,7 @@ class GraftRequest:
     options: Options
     torch: Torch
     origin: GraftOrigin
-    """Cache and places of the source, which are tried before the network."""
+    """Cache and remotes of the source, which are tried before the network."""
     environ: Mapping[str, str]
     """Environment of the processes that import the torch."""
     source: str | None = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from patchgen.core.patch import images, render, tree
 from patchgen.core.patch.pins import OTHERWISE, HookedFile, Pin
-from patchgen.core.source import Places
+from patchgen.core.source import Remotes
 from patchgen.core.source.commit import Commit, open_pinned
 from patchgen.core.source.fetch import NowhereError
 from patchgen.core.torch import Torch
@@ -36,10 +36,10 @@ _ADVICE = (
 
 @dataclass(frozen=True)
 class GraftOrigin:
-    """Cache directory and places of a graft's source, which are tried before the network."""
+    """Cache directory and remotes of a graft's source, which are tried before the network."""
 
     cache: str
-    places: Places = field(default_factory=Places)
+    remotes: Remotes = field(default_factory=Remotes)
 
 
 def gather(
@@ -143,8 +143,8 @@ def fetched(pin: Pin, torch: Torch, origin: GraftOrigin, *, gloo_only: bool) -> 
         ToolError: git is missing, or a file could not be fetched.
         FileError: the cache cannot be written.
     """
-    cache, places = origin.cache, origin.places
-    commit = open_pinned(pin, cache, places)
+    cache, remotes = origin.cache, origin.remotes
+    commit = open_pinned(pin, cache, remotes)
     found = {}
     try:
         with file_errors():
@@ -155,7 +155,7 @@ def fetched(pin: Pin, torch: Torch, origin: GraftOrigin, *, gloo_only: bool) -> 
             if not gloo_directory(torch):
                 _LOGGER.info("getting gloo's headers")
                 gloo = next(one for one in commit.submodules() if one.path == GLOO)
-                headers = Commit(Git(), gloo, cache, places)
+                headers = Commit(Git(), gloo, cache, remotes)
                 contents = headers.contents(headers.files("gloo", _GLOO_SUFFIXES))
                 found.update({posixpath.join(GLOO, path): text for path, text in contents.items()})
     except NowhereError as error:

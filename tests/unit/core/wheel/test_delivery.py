@@ -46,7 +46,7 @@ def test_another_wheel_of_that_name_is_replaced(tmp_path: Path) -> None:
     assert Path(asked.output, "a.whl").read_bytes() == b"verified"
 
 
-def test_companions_are_of_the_recipe() -> None:
+def test_domain_libraries_are_of_the_recipe() -> None:
     first, second = delivery.list_commands("py", "/w/a.whl", "/w/c.txt", read(PIN))
     assert first == ("py", "-m", "pip", "install", "--force-reinstall", "--no-deps", "/w/a.whl")
     assert second[-4:] == ("--constraint", "/w/c.txt", "torch", "torchvision==0.8.2")

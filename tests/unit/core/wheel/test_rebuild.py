@@ -20,11 +20,17 @@ from support.wheelhouse import OPTIONS, PIN, Fake, make_inputs
 
 from patchgen.cli.rebuild import _list_kinds
 from patchgen.core.library import origin
-from patchgen.core.source.places import Places
+from patchgen.core.source.remotes import Remotes
 from patchgen.core.wheel import provenance, rebuild
 from patchgen.core.wheel.compare import Aspect
-from patchgen.core.wheel.rebuild import Original, RebuildRequest, check_output, find, find_missing
-from patchgen.core.wheel.rebuild.original import LIBRARIES
+from patchgen.core.wheel.rebuild import (
+    RebuildRequest,
+    RecordedBuild,
+    check_output,
+    find,
+    find_missing,
+)
+from patchgen.core.wheel.rebuild.recorded import LIBRARIES
 from patchgen.errors import FileError, OptionsError
 from patchgen.extras.lab import simulator
 from patchgen.system import statement
@@ -64,7 +70,7 @@ def means(work: Path, **environ: str) -> RebuildRequest:
         work=str(work), cache=str(work / "the cache"),
         environ={"PATH": os.environ["PATH"], **environ},
         pins=(PIN,), python=None, lock=str(work / "conda-lock.yml"), source=None,
-        places=Places([str(work)]),
+        remotes=Remotes([str(work)]),
     )  # fmt: skip
 
 
@@ -134,7 +140,7 @@ def test_a_value_of_the_provenance_that_cannot_be_used_is_named(
      ("homes", {"DPDK_HOME": "]==]"})],
 )  # fmt: skip
 def test_flags_and_homes_are_those_that_there_are(name: str, value: object) -> None:
-    original = Original(
+    original = RecordedBuild(
         "", "record.json", made("client", fixes=[], cxx11_abi=None, **{name: value})
     )
     with pytest.raises(OptionsError, match=rf"has no usable request\..*{name}.*; give the file as"):
@@ -271,7 +277,7 @@ def test_a_changed_file_and_another_tool_are_told(home: Path, tmp_path: Path) ->
         builder={"switchml-patch": "0.0.1", "zlib": described.builder["zlib"]},
         materials=(statement.describe_file(simulator.NAME, "0" * 64),),
     )
-    original = Original(str(home / "lib" / origin.ARCHIVE), source, older)
+    original = RecordedBuild(str(home / "lib" / origin.ARCHIVE), source, older)
     missing = find_missing(original, KINDS, means(tmp_path))
     told = {one.name: " ".join(one.problems) for one in missing}
     assert told["files"].startswith(f"lib/{origin.ARCHIVE}: was {described.subjects[0].sha256}, ")
@@ -284,7 +290,7 @@ def test_needs_of_a_wheel_that_are_not_here(tmp_path: Path) -> None:
     wheel = tmp_path / "torch.whl"
     wheel.touch()
     foreign = make_inputs(**WHEEL, pin=PIN._replace(commit="9" * 40))
-    original = Original(str(wheel), "", provenance.describe(foreign))
+    original = RecordedBuild(str(wheel), "", provenance.describe(foreign))
     missing = find_missing(original, KINDS, means(tmp_path))
     assert {one.name: one.problems[-1] for one in missing if one.required} == {
         "pin": f"no pin of commit {'9' * 40}; give its file with --pytorch FILE",
@@ -302,7 +308,7 @@ def test_the_pin_of_a_graft_of_another_commit(tmp_path: Path) -> None:
 
 
 def environ_of(described: Provenance, work: Path, **environ: str) -> dict[str, str]:
-    return means(work, **environ).make_environ(Original("", "record.json", described))
+    return means(work, **environ).make_environ(RecordedBuild("", "record.json", described))
 
 
 def test_the_environment_has_the_recorded_variables(tmp_path: Path) -> None:
@@ -348,7 +354,7 @@ def test_a_wheel_is_built_as_its_record_says(
     here = means(tmp_path)
     for lock in ("4" * 64, None):
         described = provenance.describe(make_inputs(**wheel, lock=lock))
-        read = KINDS["wheel"](Original("", "record.json", described), here)
+        read = KINDS["wheel"](RecordedBuild("", "record.json", described), here)
         assert read.build("out", "") == "the wheel"
     locked, free = asked
     assert locked.settings == {"USE_CUDA": "0", "CXX": "g++"}
@@ -362,7 +368,7 @@ def test_a_wheel_is_built_as_its_record_says(
 
 def test_a_wheel_with_a_changed_byte_is_compared_as_a_file(tmp_path: Path) -> None:
     (left, right) = (Fake("a", "1").write(tmp_path / name) for name in ("left", "right"))
-    original = Original(str(left), "", replace(made("wheel"), subjects=(measure(str(left)),)))
+    original = RecordedBuild(str(left), "", replace(made("wheel"), subjects=(measure(str(left)),)))
     assert rebuild._compare(original, str(right)) == []
     content = bytearray(left.read_bytes())
     place = len(content) // 3

@@ -1,4 +1,4 @@
-"""patchgen.core.source.places: which places are looked at for a repository, and in which order."""
+"""patchgen.core.source.remotes: where a repository is looked for, and in which order."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.core.source import places
-from patchgen.core.source.places import Places
+from patchgen.core.source import remotes
+from patchgen.core.source.remotes import Remotes
 from patchgen.errors import OptionsError
 
 TBB = "https://github.com/01org/tbb"
 
 
-def find_places(*mirrors: str, path: str = "third_party/tbb", url: str = TBB) -> list[str]:
-    return [*Places(mirrors).find(url, path, (path,))]
+def list_remotes(*mirrors: str, path: str = "third_party/tbb", url: str = TBB) -> list[str]:
+    return [*Remotes(mirrors).find(url, path, (path,))]
 
 
 def clone(path: Path) -> Path:
@@ -25,7 +25,7 @@ def clone(path: Path) -> Path:
 
 
 def test_a_base_url_is_tried_with_all_names_before_the_network() -> None:
-    tried = find_places("https://m/git")
+    tried = list_remotes("https://m/git")
     assert tried[:2] == ["https://m/git/01org/tbb.git", "https://m/git/tbb.git"]
     assert "https://m/git/uxlfoundation/oneTBB.git" in tried
     assert tried.index(TBB) > tried.index("https://m/git/oneTBB.git")
@@ -40,24 +40,24 @@ def test_a_base_url_is_tried_with_all_names_before_the_network() -> None:
     ],
 )  # fmt: skip
 def test_a_clone_in_a_directory(tmp_path: Path, name: str) -> None:
-    place = clone(tmp_path / name)
+    remote = clone(tmp_path / name)
     clone(tmp_path / "another+one")
     clone(tmp_path / "tbb-of-another-name")
-    assert find_places(str(tmp_path))[:2] == [str(place), TBB]
+    assert list_remotes(str(tmp_path))[:2] == [str(remote), TBB]
 
 
 def test_a_clone_may_have_the_name_of_the_submodule(tmp_path: Path) -> None:
     six = clone(tmp_path / "python-six")
-    places = find_places(
+    remotes = list_remotes(
         str(tmp_path), path="third_party/python-six", url="https://h/benjaminp/six"
     )
-    assert places[0] == str(six)
+    assert remotes[0] == str(six)
 
 
 def test_the_right_owner_comes_first(tmp_path: Path) -> None:
     for name in ("aaa+tbb", "tbb", "01org+tbb", "uxlfoundation/oneTBB"):
         clone(tmp_path / name)
-    names = [place[len(f"{tmp_path}/") :] for place in find_places(str(tmp_path))[:4]]
+    names = [remote[len(f"{tmp_path}/") :] for remote in list_remotes(str(tmp_path))[:4]]
     assert names == ["01org+tbb", "uxlfoundation/oneTBB", "tbb", "aaa+tbb"]
 
 
@@ -65,7 +65,7 @@ def test_what_is_no_clone_is_none(tmp_path: Path) -> None:
     (tmp_path / "tbb").mkdir()
     (tmp_path / "tbb.git").write_text("text")
     (tmp_path / "01org+tbb").symlink_to(tmp_path / "nothing")
-    assert find_places(str(tmp_path))[0] == TBB
+    assert list_remotes(str(tmp_path))[0] == TBB
 
 
 def test_a_reference_is_a_tree_or_what_git_keeps_of_one(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_reference_is_a_tree_or_what_git_keeps_of_one(tmp_path: Path) -> None:
     there = clone(tmp_path / "c/third_party/tbb/.git").parent
     clone(tmp_path / "c/.git/modules/third_party/tbb")
     references = [str(tmp_path / name) for name in "abc"]
-    of = Places(references=references).find(TBB, "third_party/tbb", ("third_party/tbb",))
+    of = Remotes(references=references).find(TBB, "third_party/tbb", ("third_party/tbb",))
     assert [*of][:3] == [str(kept), str(bare), str(there)]
 
 
@@ -84,7 +84,7 @@ def test_mirrors_without_the_repository(tmp_path: Path) -> None:
     clone(tmp_path / "has" / "tbb")
     clone(tmp_path / "lacks" / "six")
     mirrors = [str(tmp_path / "has"), str(tmp_path / "lacks"), "https://m/git"]
-    told = [*Places(mirrors=mirrors).list_lacking(TBB, "third_party/tbb")]
+    told = [*Remotes(mirrors=mirrors).list_lacking(TBB, "third_party/tbb")]
     words = "--mirror has no clone named tbb or oneTBB, with its owner or without"
     assert told == [f"{tmp_path}/lacks: {words}"]
 
@@ -93,8 +93,8 @@ def test_what_cannot_be_a_mirror_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("text")
     for path in (tmp_path / "text", tmp_path / "nothing"):
         with pytest.raises(OptionsError, match=re.escape(str(path))):
-            places.parse_mirror(str(path))
+            remotes.parse_mirror(str(path))
     with pytest.raises(OptionsError, match="not a git repository"):
-        places.parse_reference(str(tmp_path))
-    assert places.parse_mirror("https://m/git/") == "https://m/git"
-    assert places.parse_mirror("git@host:base") == "git@host:base"
+        remotes.parse_reference(str(tmp_path))
+    assert remotes.parse_mirror("https://m/git/") == "https://m/git"
+    assert remotes.parse_mirror("git@host:base") == "git@host:base"

@@ -1,4 +1,4 @@
-"""Original files of a rebuild: their paths, and the values of their provenance."""
+"""The build that a rebuild repeats: its files, and the values of their provenance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Original:
+class RecordedBuild:
     """Files to rebuild, and the values of their provenance by dotted names.
 
     Methods refuse a value that is missing or has another type.
@@ -91,7 +91,7 @@ class Original:
         except OptionsError as error:
             raise self.refuse(f"request.flags or homes ({error})") from error
 
-    def client(self) -> Original | None:
+    def client(self) -> RecordedBuild | None:
         """Return the client library that was linked; None without one."""
         found = self.provenance.resolved.get("client")
         if found is None:
@@ -103,7 +103,7 @@ class Original:
         if described.kind not in LIBRARIES:
             raise self.refuse("resolved.client")
         home = paths.native(self.text("request.homes.SWITCHML_HOME"))
-        client = Original(os.path.join(home, homes.ARCHIVE), self.source, described)
+        client = RecordedBuild(os.path.join(home, homes.ARCHIVE), self.source, described)
         client.check_names()
         return client
 
@@ -129,7 +129,7 @@ def _is_usable(text: object) -> bool:
     return isinstance(text, str) and not _UNUSABLE.search(text)
 
 
-def find(given: str, source: str | None, kinds: Collection[str]) -> Original:
+def find(given: str, source: str | None, kinds: Collection[str]) -> RecordedBuild:
     """Return the files that the user named: a wheel, a graft, a client library or its home.
 
     Args:
@@ -160,6 +160,6 @@ def find(given: str, source: str | None, kinds: Collection[str]) -> Original:
         )
     if made.kind in LIBRARIES and os.path.basename(path) != origin.ARCHIVE:
         raise OptionsError(f"{source}: belongs to a client library; name its {origin.ARCHIVE}")
-    original = Original(path, source, made)
+    original = RecordedBuild(path, source, made)
     original.check_names()
     return original

@@ -13,14 +13,14 @@ from patchgen.system.git import is_repository
 
 
 @dataclass(frozen=True)
-class Places:
+class Remotes:
     """Mirrors and references of the user, as `parse_mirror` and `parse_reference` return them."""
 
     mirrors: Sequence[str] = ()
     references: Sequence[str] = ()
 
     def find(self, url: str, path: str = "", names: Sequence[str] = ()) -> Iterator[str]:
-        """Yield the places of a repository in order, the recorded URLs last.
+        """Yield the remotes of a repository in order, the recorded URLs last.
 
         Args:
             url: recorded URL.
