@@ -158,49 +158,52 @@ def name_client(*, simulator: bool) -> str:
     return "the simulator" if simulator else "the real client library"
 
 
-def read_answers(asked: Interpreter) -> Installed:
-    """Interpret the answers of an interpreter that was asked to import torch."""
-    found, problems = asked.found, asked.problems
+def read_answers(answers: Interpreter) -> Installed:
+    """Interpret the answers of an interpreter about the torch that it imports."""
+    found, problems = answers.found, answers.problems
     hook = found.get(probe.HOOK) or {}
-    grafted, patched = Support(problem=hook.get("problem") or ""), _read_support(asked, probe.PATCH)
+    grafted, patched = (
+        Support(problem=hook.get("problem") or ""),
+        _read_support(answers, probe.PATCH),
+    )
     if hook.get("loaded"):
         problem = grafted.problem or patched.problem
         grafted, patched = Support(patched.report, problem), Support()
     return Installed(
-        interpreter=asked,
-        torch=_read_torch(asked),
+        interpreter=answers,
+        torch=_read_torch(answers),
         problem=problems.get(probe.TORCH) or problems.get(probe.WHERE, ""),
         patched=patched,
         graft=grafted,
-        plugin=_read_support(asked, probe.PLUGIN),
+        plugin=_read_support(answers, probe.PLUGIN),
         wanted_graft=hook.get("wanted"),
         library=found.get(probe.LIBRARY),
         has_module=probe.PATCH in found,
     )
 
 
-def _read_support(asked: Interpreter, module: str) -> Support:
+def _read_support(answers: Interpreter, module: str) -> Support:
     """Read the report of a module, or why the delegate library could not be opened."""
-    report: Report | None = asked.found.get(module)
+    report: Report | None = answers.found.get(module)
     if report and report.get("problem"):
         return Support(problem=report["problem"])
-    return Support(report, asked.problems.get(module, ""))
+    return Support(report, answers.problems.get(module, ""))
 
 
-def _read_torch(asked: Interpreter) -> Torch | None:
-    if probe.TORCH not in asked.found:
+def _read_torch(answers: Interpreter) -> Torch | None:
+    if probe.TORCH not in answers.found:
         return None
     return Torch(
-        python=asked.executable,
-        python_include=asked.include,
-        purelib=asked.purelib,
-        tag=asked.tag,
-        python_version=asked.version,
-        abi_tag=f"{asked.tag}{asked.abi_flags}",
-        platform=asked.platform,
-        suffix=asked.suffix or "",
-        package=asked.packages.get(TORCH, ""),
-        **asked.found[probe.TORCH],
+        python=answers.executable,
+        python_include=answers.include,
+        purelib=answers.purelib,
+        tag=answers.tag,
+        python_version=answers.version,
+        abi_tag=f"{answers.tag}{answers.abi_flags}",
+        platform=answers.platform,
+        suffix=answers.suffix or "",
+        package=answers.packages.get(TORCH, ""),
+        **answers.found[probe.TORCH],
     )
 
 
@@ -217,10 +220,10 @@ def probe_torch(
     """
     interpreter.ask(python, environ, limit=min(limit, LIMIT))
     program = _call("look_at_torch")
-    asked = interpreter.ask(
+    answers = interpreter.ask(
         python, environ, packages=[TORCH], program=program, flags=("-B",), limit=limit
     )
-    return read_answers(asked)
+    return read_answers(answers)
 
 
 def has_hook(python: str, environ: Mapping[str, str]) -> bool:
@@ -229,8 +232,8 @@ def has_hook(python: str, environ: Mapping[str, str]) -> bool:
     Raises:
         ToolError: the program cannot be started, or is no Python interpreter.
     """
-    asked = interpreter.ask(python, environ, program=_call("look_before_import"))
-    return asked.found.get(probe.HOOK) is not None
+    answers = interpreter.ask(python, environ, program=_call("look_before_import"))
+    return answers.found.get(probe.HOOK) is not None
 
 
 def _call(function: str) -> bytes:

@@ -30,7 +30,7 @@ _UNPATCHED = (
 )
 # The first row applies that matches the choice and a variant of the torch. A text is an error.
 _TABLE = (
-    # asked,  torch has,  chosen
+    # wanted,  torch has,  chosen
     (AUTO,    TORCH,      Variant(TORCH)),
     (AUTO,    GRAFT,      Variant(GRAFT)),
     (AUTO,    PLUGIN,     Variant(PLUGIN)),
@@ -47,16 +47,16 @@ _TABLE = (
 )  # fmt: skip
 
 
-def choose_variant(installed: Installed, asked: str) -> Variant:
+def choose_variant(installed: Installed, wanted: str) -> Variant:
     """Choose the variant for a torch.
 
     Raises:
         OptionsError: this torch cannot have the variant that the user asked for.
     """
     there = {_ANY, *installed.reports}
-    chosen = next(one for name, support, one in _TABLE if name == asked and support in there)
+    chosen = next(one for name, support, one in _TABLE if name == wanted and support in there)
     if isinstance(chosen, Variant):
         return chosen
     version = installed.torch.version if installed.torch else ""
     python = installed.interpreter.name
-    raise OptionsError(chosen.format(python=python, version=version, variant=asked))
+    raise OptionsError(chosen.format(python=python, version=version, variant=wanted))

@@ -90,8 +90,8 @@ def compile_graft(request: GraftRequest) -> Compiled:
     # Since 2.8 torch_cuda makes the works of CUDA tensors, with its own copy of the header.
     takes = torch.cuda is not None and not pin.header and (cuda is not None or not direct)
     if cuda is not None:
-        told = "CUDA tensors too: headers of CUDA %s, torch's is %s"
-        _LOGGER.info(told, cuda.version, torch.cuda)
+        message = "CUDA tensors too: headers of CUDA %s, torch's is %s"
+        _LOGGER.info(message, cuda.version, torch.cuda)
     elif torch.cuda is not None and pin.header:
         _LOGGER.info("CPU tensors only: an allreduce of CUDA tensors stays with Gloo")
     elif torch.cuda is not None:
@@ -141,8 +141,8 @@ def _attempt(library: str, torch: Torch, environ: Mapping[str, str]) -> None:
         why = "".join(ended.last_lines(1)) or ended.how
         raise ToolError(f"{torch.python} does not take the graft: {why}", reason=why)
     mark = graft_trial.MARK.encode("ascii")
-    said = [line for line in ended.out.splitlines() if line.startswith(mark)]
-    problem, group, value = json.loads(said[-1][len(mark) :])
+    answers = [line for line in ended.out.splitlines() if line.startswith(mark)]
+    problem, group, value = json.loads(answers[-1][len(mark) :])
     if problem:
         raise ToolError(f"{torch.python} cannot open the graft's {render.LIBRARY}: {problem}")
     if not group or value != [1.0, 1.0, 1.0]:

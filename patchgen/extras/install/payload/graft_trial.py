@@ -30,8 +30,8 @@ def main() -> None:
     value = torch.ones(3)
     dist.all_reduce(value)
     report = switchml.report()
-    told = [report["problem"], report["group"], value.tolist()]
-    sys.stdout.write("\n" + MARK + json.dumps(told) + "\n")
+    answer = [report["problem"], report["group"], value.tolist()]
+    sys.stdout.write("\n" + MARK + json.dumps(answer) + "\n")
     sys.stdout.flush()
     dist.destroy_process_group()
 
