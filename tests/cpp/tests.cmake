@@ -11,6 +11,9 @@ foreach(name agreement failover probe heartbeat rows)
   target_link_libraries(${name} PRIVATE Threads::Threads)
   add_dependencies(checks ${name})
 endforeach()
+foreach(name agreement probe)  # which run for longer than they compile
+  target_compile_options(${name} PRIVATE -O1)
+endforeach()
 
 # check(NAME ARGUMENT...): a program with its arguments, which prints ok.
 function(check name)
