@@ -82,6 +82,7 @@ extern "C" __attribute__((visibility("default"))) std::size_t switchml_torch_rep
   std::ostringstream out;
   out << "{\"problem\": " << std::quoted(own.why)
       << ", \"group\": " << std::quoted(own.group.line())
+      << ", \"decision\": " << std::quoted(own.group.decision)
       << ", \"reason\": " << std::quoted(own.group.reason) << ", \"world_size\": " << own.group.size
       << ", " << own.group.stepJson() << "}";
   return switchml_torch::copyText(out.str(), buffer, capacity);

@@ -11,8 +11,8 @@ import torch
 # What the report has where the delegate library cannot be opened, unless the glue says more.
 _CLOSED = {
     "flags": "", "simulator": False, "client": "", "protocol": 0, "delegating": False,
-    "failure": "", "decision": "allreduce stays with Gloo", "objection": "",
-    "late": False, "capabilities": {}, "terms": {}, "filled_in": "", "calls": 0, "bytes": 0,
+    "failure": "", "decision": "", "objection": "", "late": False,
+    "capabilities": {}, "terms": {}, "filled_in": "", "calls": 0, "bytes": 0,
     "hint": "",
     "packets": None, "fallbacks": dict.fromkeys(("group", "op", "dtype", "tensors", "numel"), 0),
     "failover": {

@@ -408,7 +408,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::delegated(
   }
   auto trace = delegating ? records_->trace() : nullptr;  // waits for Python's lock
   std::lock_guard<std::mutex> lock(order_);
-  TORCH_CHECK(!*aborted_, "SwitchML allreduce failed: the process group was aborted");
+  TORCH_CHECK(!*aborted_, kAllreduceFailed, kGroupAborted);
   const auto sequence =
       getSequenceNumberForGroup() + 1;  // may throw, which would cost a number of the order
   auto allreduce = std::make_unique<Allreduce>(pool_[0].get(), sources, kind.op);

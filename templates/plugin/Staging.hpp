@@ -190,9 +190,9 @@ class Staging {
 
   void wait(const c10::Event& event) const {
     if (!reached(event, patience_.limit, patience_.aborted.get())) {
-      throw std::runtime_error("SwitchML allreduce failed: " +
+      throw std::runtime_error(kAllreduceFailed +
                                (*patience_.aborted
-                                    ? std::string("the process group was aborted")
+                                    ? std::string(kGroupAborted)
                                     : "the device did not have the values within " +
                                           std::to_string(patience_.limit.count()) + " ms"));
     }

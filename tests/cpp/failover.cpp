@@ -28,6 +28,7 @@ namespace {
 using std::chrono::milliseconds;
 using switchml_torch::Element;
 using switchml_torch::Failover;
+using switchml_torch::goneText;
 using switchml_torch::Ring;
 using switchml_torch::Transfer;
 using wires::check;
@@ -310,8 +311,7 @@ void giveUpFrom(const State& state, const std::vector<Event>& events, std::uint6
         std::this_thread::yield();
       }
       const auto error = raised([&] { rank.redo(jobs - 1); });
-      const auto expected =
-          r == gone ? "a sum was dropped" : "rank " + std::to_string(gone) + " is gone";
+      const auto expected = r == gone ? "a sum was dropped" : goneText(gone);
       check(error.find(expected) != std::string::npos, error);
     });
   }
@@ -787,7 +787,7 @@ void closeInReturn() {
     thread.join();
   }
   check(said.find("goes over Gloo") != std::string::npos, "it says that it has failed");
-  check(said.find("again") == std::string::npos, "it does not return: " + said);
+  check(said.find("returns") == std::string::npos, "it does not return: " + said);
 }
 
 /// A group that ends while its ranks go over the ring says so once, also at the end of a process.
@@ -835,7 +835,7 @@ void loseRank(int size, int gone) {
       threads.emplace_back([&rank = *rank, gone] {
         rank.failover->suspend("the library died");
         const auto error = raised([&] { rank.redo(0); });
-        check(error.find("rank " + std::to_string(gone) + " is gone") != std::string::npos, error);
+        check(error.find(goneText(gone)) != std::string::npos, error);
       });
     }
   }
@@ -880,10 +880,8 @@ void loseNetwork(int size, bool later) {
         rank.failover->suspend("here as well");
         const auto error = raised([&] { rank.redo(later ? 1 : 0, kShort); });
         check(error.find("the ranks cannot go on over Gloo: rank ") != std::string::npos, error);
-        const auto before = std::to_string((rank.number + size - 1) % size);
-        check(!later ||
-                  error.find("rank " + before + " is gone (no answer came)") != std::string::npos,
-              error);
+        const auto gone = goneText((rank.number + size - 1) % size, "no answer came");
+        check(!later || error.find(gone) != std::string::npos, error);
       },
       5 * kShort);
 }
@@ -904,9 +902,7 @@ void muteRank(int size, int mute, bool later) {
       std::this_thread::sleep_for(kShort / 5);  // the others wait for this one already
     }
     const auto error = raised([&] { rank.redo(later ? 1 : 0, kShort); });
-    check(rank.number == mute ||
-              error.find("rank " + std::to_string(mute) + " is gone") != std::string::npos,
-          error);
+    check(rank.number == mute || error.find(goneText(mute)) != std::string::npos, error);
   });
 }
 
@@ -941,7 +937,7 @@ void giveUpLater(int size, int gone, Moment moment) {
   const auto isGone = [&](Rank& rank, std::uint64_t job) {
     ++waiting;
     const auto error = raised([&] { rank.redo(job); });
-    const auto name = "rank " + std::to_string(gone) + " is gone";
+    const auto name = goneText(gone);
     check(error.find(rank.number == gone ? "it was dropped" : name) != std::string::npos, error);
   };
   ranks[static_cast<std::size_t>((gone + 1) % size)]->failover->suspend("the library died");

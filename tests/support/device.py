@@ -12,6 +12,7 @@ import pytest
 
 from patchgen.core.torch import Torch, probe_torch
 from patchgen.extras.install.plugin import target
+from support import messages
 from support.launcher import Launcher
 from support.shared import once
 from support.torch import results
@@ -84,4 +85,4 @@ def check_late_device(
     )
     other, late = results(ranks)
     assert f"the device did not have the values within {timeout}000 ms" in late["why"]
-    assert ("rank 1 is gone" if env else "SwitchML allreduce failed: ") in other["why"]
+    assert (messages.GONE.format(1) if env else messages.FAILED) in other["why"]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from patchgen.system.ports import free_port
-from support import metrics
+from support import messages, metrics
 from support.launcher import Launcher, Rank
 from support.serving import serving
 from support.torch import results
@@ -57,14 +57,13 @@ def check_hidden_library(launch: Launcher, hidden: Mapping[str, str]) -> None:
             assert (report["calls"], report["step"]) == (0, "capabilities")
             assert report["reason"].startswith(f"{named}: {GONE}")
             assert report["problem"].startswith(GONE if number in absent else "")
-        line = f"switchml: process group of 3 ranks: allreduce stays with Gloo: {named}: {GONE}"
+        line = f"{messages.GROUP.format(3)}{messages.STAYS}: {named}: {GONE}"
         assert ranks[0].err.count(line) == 1
         for number, rank in enumerate(ranks):
-            warnings = rank.err.count(f"switchml: warning: rank {number}: {GONE}")
-            assert warnings == (number in absent)
+            assert (messages.WARNING.format(number) + GONE in rank.err) == (number in absent)
     ranks = launch("refused", 3, rank_env={2: hidden}, env={"SWITCHML_REQUIRE": "1"}, limit=120)
     for rank in ranks:
-        assert "SWITCHML_REQUIRE is set" in rank.result["error"]
+        assert messages.REQUIRED in rank.result["error"]
         assert f"rank 2: {GONE}" in rank.result["error"]
 
 
@@ -76,15 +75,13 @@ def check_sums(launch: Launcher, world: int, prepostprocessor: str) -> None:
     for result in results(ranks):
         report = result["report"]
         assert (report["delegating"], report["reason"]) == (True, "")
-        assert report["group"] == f"process group of {world} ranks: {report['decision']}"
+        assert report["group"] == messages.GROUP.format(world) + report["decision"]
         listed = " ".join(f"{name}={value}" for name, value in report["terms"].items())
-        assert report["decision"].endswith(f" goes to SwitchML ({listed})")
+        assert report["decision"].endswith(f"{messages.DELEGATES} ({listed})")
         assert report["terms"]["num_workers"] == str(report["world_size"]) == str(world)
         assert report["terms"]["SWITCHML_OPS"] == "SUM,AVG"
-    said = [line for line in ranks[0].err.splitlines() if "process group" in line]
-    assert len(said) == 1
-    assert "goes to SwitchML" in said[0]
-    assert "process group" not in ranks[1].err
+    assert [rank.err.count("process group") for rank in ranks] == [1, *[0] * (world - 1)]
+    assert messages.DELEGATES in ranks[0].err
 
 
 def check_gradient_types(launch: Launcher, world: int, prepostprocessor: str, chunk: int) -> None:
@@ -106,7 +103,7 @@ def check_sums_in_fewer_bits(
     ranks = launch("quantized", world, arguments=arguments, env=env)
     found = results(ranks)
     assert all(result["works"] == found[0]["works"] for result in found)
-    assert f"goes to SwitchML in {bits} bits (" in ranks[0].err
+    assert f"{messages.DELEGATES} in {bits} bits (" in ranks[0].err
 
 
 def check_two_groups_in_two_threads(launch: Launcher, require: str) -> None:
@@ -118,10 +115,10 @@ def check_no_config_on_one_rank(launch: Launcher, victim: int) -> None:
     check_stays_with_gloo(ranks)
     for result in results(ranks):
         report = result["report"]
-        assert report["reason"] == f"rank {victim}: no switchml.cfg"
-        assert report["decision"] == f"allreduce stays with Gloo: {report['reason']}"
+        assert report["reason"] == f"rank {victim}: {messages.NO_CONFIG}"
+        assert report["decision"] == f"{messages.STAYS}: {report['reason']}"
         assert (report["delegating"], report["terms"]) == (False, {})
-    assert f"stays with Gloo: rank {victim}: no switchml.cfg" in ranks[0].err
+    assert f"{messages.STAYS}: rank {victim}: {messages.NO_CONFIG}" in ranks[0].err
     warnings = [line for line in ranks[victim].err.splitlines() if "warning: " in line]
     assert len(warnings) == 1
     for place in ("/etc/switchml.cfg", f"/{victim}/switchml.cfg", f"/{victim}/switchml-"):
@@ -157,14 +154,14 @@ def check_dropped(launch: Launcher, env: Mapping[str, str], told: str) -> None:
     assert "memory" in mine["lacking"]
     assert "was dropped before it was submitted" in mine["first"]
     if env == FAILOVER:
-        assert "rank 0 is gone (allreduce number" in other["lacking"]
+        assert messages.GONE.format(0) + " (allreduce number" in other["lacking"]
         assert "did not finish" not in other["lacking"]
         assert other["first"] == other["lacking"]
     else:
         assert told in other["lacking"]
     for one in (mine, other):
         assert one["report"]["calls"] == 1
-        assert "SwitchML allreduce failed" in one["first"]
+        assert messages.FAILED in one["first"]
 
 
 def check_silent_rank(launch: Launcher, **given: Any) -> None:
@@ -175,7 +172,7 @@ def check_silent_rank(launch: Launcher, **given: Any) -> None:
     ranks = launch("breaks", 3, arguments=arguments, env=env, timeout=6, **given)
     for rank in ranks[:2]:
         for error in (rank.result["first"], rank.result["second"]):
-            assert "; the ranks cannot go on over Gloo: rank 2 is gone" in error
+            assert f"; {messages.STUCK}{messages.GONE.format(2)}" in error
 
 
 def in_bits(bits: int | None) -> dict[str, str]:
@@ -223,8 +220,7 @@ def check_failover(
         assert report["calls"] > 0 or dies == 0
         assert over["calls"] > 0
         assert over["seconds"] > 0
-    assert ranks[0].err.count("; allreduce goes over Gloo from here on\n") == 1
-    assert all("goes over Gloo" not in rank.err for rank in ranks[1:])
+    assert [rank.err.count(messages.OVER_GLOO) for rank in ranks] == [1, *[0] * (world - 1)]
 
 
 class GroupTests:
@@ -254,10 +250,8 @@ class GroupTests:
             over = result["report"]["failover"]
             assert (over["failovers"], over["returns"]) == (2, 1)
             assert over["reason"].startswith("rank ")
-        said = ranks[0].err
-        assert said.count("allreduce goes to SwitchML again, from call ") == 1
-        assert said.count("switchml: process group of 2 ranks: allreduce(") == 3
-        assert "goes to SwitchML" not in ranks[1].err
+        for message, count in ((messages.RETURNS, 1), (messages.DELEGATES, 3)):
+            assert [rank.err.count(message) for rank in ranks] == [count, 0]
 
     @staticmethod
     @pytest.mark.parametrize(
@@ -298,7 +292,7 @@ class GroupTests:
         if "CONT" in command:
             results(ranks)
         for rank in (*ranks[:1], *ranks[2:]):
-            assert "the ranks cannot go on over Gloo: rank 1 is gone" in rank.result["why"]
+            assert messages.STUCK + messages.GONE.format(1) in rank.result["why"]
             assert rank.result["elapsed"] < 40
 
     @staticmethod
@@ -313,7 +307,7 @@ class GroupTests:
             assert result["report"]["failure"] == ""
             assert (over["failovers"], over["calls"]) == (1, 3)
             assert over["reason"].startswith("rank 0: the allreduce of 1000 float32 elements ")
-            assert over["reason"].endswith(" did not finish within 1000 ms")
+            assert over["reason"].endswith(messages.LATE.format(1000))
 
     @staticmethod
     def test_metrics_of_a_failover(launch: Launcher, tmp_path: Path) -> None:
@@ -344,15 +338,15 @@ class GroupTests:
     def test_subgroups_stay_with_gloo(launch: Launcher) -> None:
         ranks = launch("groups", 3)
         results(ranks)
-        assert "the group has 2 of the 3 workers" in ranks[0].err
-        assert "another process group delegates" in ranks[0].err
+        assert messages.PART.format(2, 3) in ranks[0].err
+        assert messages.OTHER_GROUP in ranks[0].err
 
     @staticmethod
     def test_second_group_delegates(launch: Launcher) -> None:
         env = {"SWITCHML_GROUP": "2", "SWITCHML_REQUIRE": "1"}
         ranks = launch("second_group", 3, env=env)
         results(ranks)
-        assert "group 1 of 3 ranks, and SWITCHML_GROUP=2" in ranks[0].err
+        assert messages.LATER_GROUP.format(1, 3, 2) in ranks[0].err
 
     @staticmethod
     def test_helper_of_a_rank(launch: Launcher) -> None:
@@ -389,17 +383,15 @@ class GroupTests:
             "refused", 2, per_rank={1: {"num_workers": 5}}, env={"SWITCHML_REQUIRE": "1"}
         )
         for result in results(ranks):
-            assert "SWITCHML_REQUIRE is set" in result["error"]
-            assert (
-                "rank 1: switchml.cfg has num_workers = 5, the group has 2 ranks" in result["error"]
-            )
+            assert messages.REQUIRED in result["error"]
+            assert "rank 1: switchml.cfg has" + messages.OTHER_SIZE.format(5, 2) in result["error"]
 
     @staticmethod
     def test_rank_that_never_comes(launch: Launcher) -> None:
         ranks = launch("late", 2, arguments={"victim": 1}, timeout=4)
         result = ranks[0].result
-        assert "did not finish within 4000 ms" in result["first"]
-        assert "did not finish within 4000 ms" in result["second"]
+        assert messages.LATE.format(4000) in result["first"]
+        assert messages.LATE.format(4000) in result["second"]
         assert result["elapsed"] < 8
         assert result["second_elapsed"] < 1
         assert ranks[0].code == 0

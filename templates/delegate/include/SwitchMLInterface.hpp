@@ -71,6 +71,10 @@ struct Exchange {
 
 constexpr std::uint64_t kNoSequence = UINT64_MAX;
 
+/// Beginning of the error of an allreduce that SwitchML has begun, and the reason after abort().
+constexpr const char* kAllreduceFailed = "SwitchML allreduce failed: ";
+constexpr const char* kGroupAborted = "the process group was aborted";
+
 /// The delegate of a process. A `context` is any of a process group's.
 class Interface {
  public:

@@ -192,7 +192,7 @@ class Face final : public Interface {
 
   void abort(const void* context) noexcept override {
     if (delegates(context)) {
-      process().runtime.fail("the process group was aborted");
+      process().runtime.fail(kGroupAborted);
     }
   }
 

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from support import metrics
+from support import messages, metrics
 from support.delegate import CPP, FAULTS, GROUP_MS, compile_alone, compiled, render, run, unite
 from support.simulator import SANITIZED, SANITIZERS, SANITIZING, sanitized_prefix
 
@@ -26,6 +26,8 @@ BUILDS = {
     ),
 }  # fmt: skip
 LIMIT_MS = 2_000
+LATE = messages.LATE.format(LIMIT_MS)
+GLOO = f"{messages.STAYS}: "
 
 
 @pytest.fixture(scope="session", params=list(BUILDS))
@@ -49,20 +51,21 @@ def delegated(program: Path, scenario: str, size: int, limit_ms: int, scratch: P
 )
 def test_delegate(program: Path, scenario: str, size: int, tmp_path: Path) -> None:
     said = delegated(program, scenario, size, GROUP_MS, tmp_path)
-    assert "goes to SwitchML" in said[0] or scenario == "race"
+    assert messages.DELEGATES in said[0] or scenario == "race"
     assert "backend=" not in said[0], "the simulator has none"
 
 
 def test_later_group_delegates(program: Path, tmp_path: Path) -> None:
     env = {-1: {"SWITCHML_GROUP": "2", "SWITCHML_REQUIRE": "1"}}
     said = run(program, "numbered", 2, tmp_path, env=env)[0]
-    assert said.count("Gloo: ranks 0-1: group 1 of 2 ranks, and SWITCHML_GROUP=2\n") == 1
-    assert said.count(" goes to SwitchML (") == 2
+    later = messages.LATER_GROUP.format(1, 2, 2)
+    assert said.count(f"{GLOO}ranks 0-1: {later}\n") == 1
+    assert said.count(messages.DELEGATES) == 2
     (tmp_path / "apart").mkdir()
     apart = {0: {"SWITCHML_GROUP": "2"}}
     said = run(program, "refused", 2, tmp_path / "apart", env=apart)[0]
-    assert "allreduce stays with Gloo: rank 0: group 1 of 2 ranks, and SWITCHML_GROUP=2\n" in said
-    assert "Gloo: rank 1: no SWITCHML_GROUP where rank 0 has 2\n" in said
+    assert f"{GLOO}rank 0: {later}\n" in said
+    assert f"{GLOO}rank 1: {messages.DIFFERS.format('no SWITCHML_GROUP', 2)}\n" in said
 
 
 @pytest.mark.parametrize("program", ["address"], indirect=True)
@@ -75,9 +78,9 @@ def test_ranks_without_the_library(
     """They answer the others, so all take Gloo at once, in each group."""
     why = "libgone.so.1: cannot open shared object file"
     said = run(program, "refused", 3, tmp_path, env={key: {"NO_LIBRARY": why} for key in absent})
-    assert said[0].count(f"allreduce stays with Gloo: {named}: {why}\n") == 2
+    assert said[0].count(f"{GLOO}{named}: {why}\n") == 2
     for rank, lines in enumerate(said):
-        warning = f"switchml: warning: rank {rank}: {why}; allreduce stays with Gloo\n"
+        warning = f"switchml: {messages.WARNING.format(rank)}{why}; {messages.STAYS}\n"
         assert lines.count(warning) == (rank in absent)
 
 
@@ -127,7 +130,7 @@ def test_limits(program: Path, tmp_path: Path) -> None:
         for scenario, directory in scratch.items():
             directory.mkdir()
             jobs.append(pool.submit(delegated, program, scenario, 2, LIMIT_MS, directory))
-        assert all("goes to SwitchML" in job.result()[0] for job in jobs)
+        assert all(messages.DELEGATES in job.result()[0] for job in jobs)
 
 
 def test_failover(program: Path, tmp_path: Path) -> None:
@@ -143,15 +146,14 @@ def test_failover(program: Path, tmp_path: Path) -> None:
         if given:
             report = json.loads(said[0].splitlines()[-3])
             assert report["failover"].pop("seconds") > 0
-            why = "did not finish within 2000 ms"
-            assert why in report["failover"].pop("reason")
+            assert report["failover"].pop("reason").endswith(LATE)
             assert report["failover"] == {"failovers": 1, "returns": 0, "redone": 2, "calls": 12}
-            assert said[0].count(f"{why}; allreduce goes over Gloo from here on\n") == 1
-            assert "stays with Gloo: ranks 0-1: another process group delegates\n" in said[0]
+            assert said[0].count(f"{LATE}{messages.OVER_GLOO}\n") == 1
+            assert f"{GLOO}ranks 0-1: {messages.OTHER_GROUP}\n" in said[0]
             assert "the process group has ended; 12 allreduces went over Gloo, in " in said[0]
             assert "Gloo" not in said[1]
         else:
-            assert "rank 1: SWITCHML_FAILOVER=1 where rank 0 has none\n" in said[0]
+            assert messages.DIFFERS.format("rank 1: SWITCHML_FAILOVER=1", "none\n") in said[0]
 
 
 @pytest.mark.parametrize("program", ["address"], indirect=True)
@@ -172,13 +174,13 @@ def test_a_job_that_is_taken_though_it_throws(program: Path, tmp_path: Path) -> 
 
     with ThreadPoolExecutor(len(cases)) as pool:
         for lines in pool.map(said, cases):
-            assert "could not be submitted: std::bad_alloc" in lines
+            assert f"{messages.UNSUBMITTED}std::bad_alloc" in lines
 
 
 def test_dropped_with_failover(program: Path, tmp_path: Path) -> None:
     env = {"SWITCHML_FAILOVER": "1"}
     said = run(program, "dropped", 3, tmp_path, env={-1: env})
-    assert "goes over Gloo" not in said[0]
+    assert messages.OVER_GLOO not in said[0]
 
 
 def test_ends_of_a_group(program: Path, tmp_path: Path) -> None:
@@ -193,19 +195,19 @@ def test_return(program: Path, tmp_path: Path) -> None:
         report = json.loads(next(word for word in line.splitlines() if word.startswith("{")))
         over = report["failover"]
         assert (over["failovers"], over["returns"], over["calls"]) == (2, 2, 2 * 63)
-        assert "did not finish within 2000 ms" in over["reason"]
+        assert LATE in over["reason"]
         assert (report["delegating"], report["failure"]) == (True, "")
         assert report["calls"] == 3 + 2 * 7
-    assert said[0].count("; allreduce goes over Gloo from here on\n") == 2
-    assert said[0].count("allreduce goes to SwitchML again, from call 64 after the failure\n") == 2
-    assert said[0].count("switchml: process group of 2 ranks: allreduce(") == 2
+    assert said[0].count(f"{messages.OVER_GLOO}\n") == 2
+    assert said[0].count(f"{messages.RETURNS}64 after the failure\n") == 2
+    assert said[0].count(f"switchml: {messages.GROUP.format(2)}allreduce(") == 2
     assert "Gloo" not in said[1]
 
 
 def test_a_new_group_after_a_failure(program: Path, tmp_path: Path) -> None:
     """Also where the context of another rank still runs."""
     said = run(program, "renewed", 2, tmp_path, env={-1: {"SWITCHML_TIMEOUT_MS": "500"}})
-    assert said[0].count("switchml: process group of 2 ranks: allreduce(") == 3
+    assert said[0].count(messages.DELEGATES) == 3
     assert "this rank no longer uses SwitchML" in said[0]
 
 
@@ -219,7 +221,7 @@ def test_forked_child(program: Path, tmp_path: Path) -> None:
 def test_a_child_of_a_process_that_makes_a_group(program: Path, tmp_path: Path) -> None:
     """A lock that a thread of the parent holds is nobody's in the child."""
     said = run(program, "midway", 2, tmp_path)
-    assert "process group of 2 ranks: allreduce(SUM, AVG)" in said[0]
+    assert messages.GROUP.format(2) + "allreduce(SUM, AVG)" in said[0]
 
 
 DISABLED = {"SWITCHML_DISABLE": "1"}
@@ -242,7 +244,7 @@ def test_attempts_over_one_store(program: Path, late: int, tmp_path: Path) -> No
     assert "rank 1: SWITCHML_DISABLE is set" in said
     assert "restart" not in said
     said = attempt("agreed", delegates=True, rank_1={}, **RESTARTED)
-    assert "goes to SwitchML" in said
+    assert messages.DELEGATES in said
     assert said.count("set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 for torchrun") == 1
     apart = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     said = attempt("refused again", delegates=False, rank_1=DISABLED, **RESTARTED, **apart)
@@ -254,7 +256,7 @@ def test_attempts_over_one_store(program: Path, late: int, tmp_path: Path) -> No
 def test_a_line_that_names_hosts(program: Path, tmp_path: Path) -> None:
     env, hosts = {0: {"SWITCHML_MIN_NUMEL": "5"}}, ("zeus", "apollo")
     said = run(program, "refused", 2, tmp_path, env=env, hosts=hosts)[0]
-    assert "rank 1 on apollo: SWITCHML_MIN_NUMEL=1 where rank 0 has 5\n" in said
+    assert messages.DIFFERS.format("rank 1 on apollo: SWITCHML_MIN_NUMEL=1", "5\n") in said
 
 
 def all_may_write(name: str) -> Callable[[Path], None]:
@@ -293,18 +295,18 @@ def test_a_configuration_that_others_could_have_written(
     (tmp_path / "found").mkdir()
     said = run(program, "refused", 2, tmp_path / "found", prepared=prepared)
     told = "a switchml.cfg that others could have written"
-    assert f"stays with Gloo: ranks 0-1: {told}\n" in said[0]
+    assert f"{GLOO}ranks 0-1: {told}\n" in said[0]
     for rank, line in enumerate(said):
         here = tmp_path / "found" / str(rank)
         fix = why.format(here=here)
-        assert f"warning: rank {rank}: {told} ({here}/switchml.cfg: {fix}" in line
+        assert f"{messages.WARNING.format(rank)}{told} ({here}/switchml.cfg: {fix}" in line
     (tmp_path / "named").mkdir()
     named = {
         rank: {"SWITCHML_CONFIG": str(tmp_path / "named" / str(rank) / "switchml.cfg")}
         for rank in range(2)
     }
     said = run(program, "delegated", 2, tmp_path / "named", prepared=prepared, env=named)
-    assert "goes to SwitchML" in said[0]
+    assert messages.DELEGATES in said[0]
 
 
 @pytest.mark.parametrize("seconds", ["1", "3600"])
@@ -342,19 +344,22 @@ def test_metrics_are_not_a_forked_childs(program: Path, tmp_path: Path) -> None:
     assert [metric.value("switchml_allreduces_total") for metric in found] == [6, 6]
 
 
+LARGE = str(2**64 - 1)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "why"),
     [
         ("SWITCHML_METRICS", "{}/none", "SWITCHML_METRICS is '{}/none': No such file or directory"),
         ("SWITCHML_METRICS", "{}/file", "SWITCHML_METRICS is '{}/file', not a directory"),
-        ("SWITCHML_METRICS_SECONDS", "x", "SWITCHML_METRICS_SECONDS is 'x', not a number of secon"),
         *(
-            (f"SWITCHML_{name}", str(2**64 - 1), f"SWITCHML_{name} is '{2**64 - 1}', not {what}")
-            for name, what in {
-                "CHUNK_NUMEL": "a number of elements up to 2147483648",
-                "QUANTIZATION_BUCKET_SIZE": "a number of values up to 2147483648",
-                "QUANTIZATION_MINIMAL_SIZE": "a number of elements up to 2147483648",
-            }.items()
+            (name, value, messages.NO_NUMBER.format(name, value, what))
+            for name, value, what in (
+                ("SWITCHML_METRICS_SECONDS", "x", "seconds"),
+                ("SWITCHML_CHUNK_NUMEL", LARGE, f"elements up to {2**31}"),
+                ("SWITCHML_QUANTIZATION_BUCKET_SIZE", LARGE, f"values up to {2**31}"),
+                ("SWITCHML_QUANTIZATION_MINIMAL_SIZE", LARGE, f"elements up to {2**31}"),
+            )
         ),
     ],
 )
@@ -364,8 +369,8 @@ def test_settings_that_cannot_be_used(
 ) -> None:
     (tmp_path / "file").touch()
     said = run(program, "refused", 2, tmp_path, env={1: {name: value.format(tmp_path)}})
-    assert f"allreduce stays with Gloo: rank 1: {why.format(tmp_path)}" in said[0]
-    assert f"warning: rank 1: {why.format(tmp_path)}" in said[1]
+    assert f"{GLOO}rank 1: {why.format(tmp_path)}" in said[0]
+    assert messages.WARNING.format(1) + why.format(tmp_path) in said[1]
 
 
 def written(text: str) -> Callable[[Path], None]:
@@ -416,7 +421,7 @@ def test_what_cannot_be_filled_in(program: Path, tmp_path: Path) -> None:
     text = ONE_FILE + "worker_ip = auto"
     said = run(program, "refused", 2, tmp_path, env={-1: env}, prepared=written(text))
     why = "worker_ip = auto: the interface of the card is not k"
-    assert re.search(f"allreduce stays with Gloo: rank.*{why}", said[0].splitlines()[0])
+    assert re.search(f"{GLOO}rank.*{why}", said[0].splitlines()[0])
 
 
 def test_threads(program: Path, request: pytest.FixtureRequest) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import metrics
+from support import messages, metrics
 from support.configs import with_values
 from support.delegate import CPP, FAULTS, compiled, environment, render, run, unite
 from support.shared import once
@@ -38,7 +38,7 @@ cores = 0-3
 msg_numel = 1024
 """
 DPDK = {"backend": "dpdk", "num_workers": 2}
-GLOO = "allreduce stays with Gloo: "
+GLOO = f"{messages.STAYS}: "
 LET_GO = "    changed_.notify_all();\n  }\n\n  /// Called when the state"
 PAUSE = """
   if (const char* const pause = std::getenv("PAUSE")) {
@@ -244,14 +244,15 @@ def ranks(
 
 def test_delegates_when_the_probe_is_right(built: Path, tmp_path: Path) -> None:
     said = ranks(built, "delegated", tmp_path, {})
-    assert "goes to SwitchML (num_workers=2" in said[0]
+    assert f"{messages.DELEGATES} (num_workers=2" in said[0]
     assert said[1] == ""
 
 
 def test_ranks_of_other_fixes_do_not_delegate(built: Path, tmp_path: Path) -> None:
     env = {-1: {"SWITCHML_ALLOW_UNFIXED": "1"}, 1: {"MARK": FIXED.replace("resent-id,", "")}}
     said = ranks(built, "refused", tmp_path, env)
-    why = "SWITCHML_ALLOW_UNFIXED=1 where rank 0 has none, lacks=resent-id where rank 0 has none"
+    terms = ("SWITCHML_ALLOW_UNFIXED=1", "lacks=resent-id")
+    why = ", ".join(messages.DIFFERS.format(term, "none") for term in terms)
     assert f"{GLOO}rank 1: {why}\n" in said[0]
 
 
@@ -262,9 +263,9 @@ def test_wrong_sums_are_found_before_a_group_delegates(
     """One rank hands in another value than its own, so the sums of all are wrong."""
     said = ranks(built, "refused", tmp_path, {1: {"FAULT": "flip", "FAULT_JOB": job}})
     first, later = [line for line in said[0].splitlines() if "process group" in line]
-    assert GLOO + "ranks 0-1: SwitchML summed the probe wrongly: 1 of 132097 " in first
+    assert f"{GLOO}ranks 0-1: {messages.WRONG_PROBE}1 of 132097 " in first
     assert f"{type_name} elements, the first is number 66048 with " in first
-    assert GLOO + "ranks 0-1: SwitchML was given up: " in later
+    assert f"{GLOO}ranks 0-1: SwitchML was given up: " in later
 
 
 def test_two_jobs_whose_packets_cross(built: Path, tmp_path: Path) -> None:
@@ -279,15 +280,17 @@ def test_two_jobs_whose_packets_cross(built: Path, tmp_path: Path) -> None:
         for job in jobs:
             said = job.result()[0]
             for rank in range(2):
-                assert f"rank {rank}: SwitchML summed the probe wrongly: " in said
+                assert f"rank {rank}: {messages.WRONG_PROBE}" in said
+
+
+LATE_PROBE = "the probe of 132097 int32 elements" + messages.LATE.format(1000)
 
 
 def test_a_probe_that_does_not_end(built: Path, tmp_path: Path) -> None:
     """As where no packet arrives: Gloo, within the group's timeout, and the process ends."""
     said = ranks(built, "refused", tmp_path, {-1: {"FAULT": "hang"}}, timeout_ms=4_000)
-    probe = "the probe of 132097 int32 elements did not finish within 1000 ms"
-    assert f"{GLOO}ranks 0-1: {probe}\n" in said[0]
-    assert f"error: {probe} (packets: 0 sent, 0 answered, 0 wrong, 0 timeouts); " in said[0]
+    assert f"{GLOO}ranks 0-1: {LATE_PROBE}\n" in said[0]
+    assert f"error: {LATE_PROBE} (packets: 0 sent, 0 answered, 0 wrong, 0 timeouts); " in said[0]
 
 
 def test_a_slow_start_is_no_missing_rank(built: Path, tmp_path: Path) -> None:
@@ -302,7 +305,7 @@ def test_a_slow_start_is_no_missing_rank(built: Path, tmp_path: Path) -> None:
         unended = pool.submit(said, "slow-start", "20000")
         ended = pool.submit(said, "slow-end", "6000")
         for job in (unended, ended):
-            why = f"{GLOO}rank 1: the SwitchML context did not start within 4000 ms"
+            why = f"{GLOO}rank 1: {messages.UNSTARTED} within 4000 ms"
             assert why in job.result()[0]
     assert "context did not stop" in unended.result()[1]
     assert "context did not stop" not in ended.result()[1]
@@ -312,7 +315,7 @@ def test_a_library_that_waits_less_long_than_the_group(built: Path, tmp_path: Pa
     """The report of the rank that has waited for the other says so."""
     env = {-1: {"FAULT": "no-start", "SWITCHML_START_TIMEOUT_MS": "300"}, 0: {"FAULT_MS": "400"}}
     said = ranks(built, "refused", tmp_path, env)
-    assert f"{GLOO}ranks 0-1: the SwitchML context did not start: see its messages" in said[0]
+    assert f"{GLOO}ranks 0-1: {messages.UNSTARTED}: see its messages" in said[0]
 
 
 def test_a_slow_stop_is_no_missing_rank(built: Path, tmp_path: Path) -> None:
@@ -327,7 +330,7 @@ def test_a_job_has_a_limit_of_its_own(built: Path, tmp_path: Path) -> None:
     """A peer that is dead: the group's timeout is a minute, and the job never ends."""
     env = {-1: {"SWITCHML_TIMEOUT_MS": "700", "FAULT": "hang", "FAULT_JOB": "5"}}
     said = ranks(built, "late", tmp_path, env)
-    assert "did not finish within 700 ms" in said[0]
+    assert messages.LATE.format(700) in said[0]
 
 
 def test_metrics_of_a_rank_that_has_failed(built: Path, tmp_path: Path) -> None:
@@ -347,7 +350,7 @@ def test_a_library_that_hangs_is_outlived(built: Path, tmp_path: Path) -> None:
     env = {"SWITCHML_TIMEOUT_MS": "700", "FAULT": "hang", "FAULT_JOB": "5"}
     more = {"SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "1000"}
     said = ranks(built, "hung", tmp_path, {-1: {**env, **more}})
-    assert "did not finish within 700 ms; allreduce goes over Gloo from here on" in said[0]
+    assert messages.LATE.format(700) + messages.OVER_GLOO in said[0]
 
 
 def test_the_input_of_a_job_that_hangs(built: Path, tmp_path: Path) -> None:
@@ -360,23 +363,24 @@ def test_a_job_that_is_not_handed_over(built: Path, tmp_path: Path) -> None:
     """What follows it on its rank would be summed with what it is on the others."""
     env = {"SWITCHML_FAILOVER": "1", "PAUSE": "20"}
     said = ranks(built, "lost", tmp_path, {-1: env, 1: {"FAULT": "lose", "FAULT_JOB": "7"}})
-    assert "could not be submitted: std::bad_alloc; allreduce goes over Gloo" in said[0]
+    assert f"{messages.UNSUBMITTED}std::bad_alloc{messages.OVER_GLOO}" in said[0]
 
 
 RETURNS = {"SWITCHML_TIMEOUT_MS": "1000", "SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "1000"}
+FIRST_TRY = "call 64 after the failure: rank 0: "
 ONCE = "the client library starts once in a process, without its fix `restart`"
 
 
 def test_return(built: Path, tmp_path: Path) -> None:
     """A library with the fix is started again, and its packets are counted on."""
     said = ranks(built, "returned", tmp_path, {-1: {**RETURNS, "MARK": f"{FIXED},restart"}})
-    assert said[0].count("allreduce goes to SwitchML again, from call 64 after the failure\n") == 2
+    assert said[0].count(f"{messages.RETURNS}64 ") == 2
 
 
 def test_a_library_that_starts_once(built: Path, tmp_path: Path) -> None:
     """The ranks stay with Gloo; they say so, and once."""
     said = ranks(built, "returned", tmp_path, {-1: {**RETURNS, "STAYS": "1"}})
-    assert f"call 64 after the failure: rank 0: {ONCE}; allreduce stays with Gloo\n" in said[0]
+    assert f"{FIRST_TRY}{ONCE}; {messages.STAYS}\n" in said[0]
     assert said[0].count("after the failure") == 1
     assert f"{GLOO}ranks 0-1: SwitchML was given up: rank 0: the allreduce of" in said[0]
     assert f"; {ONCE}\n" in said[0]
@@ -385,7 +389,7 @@ def test_a_library_that_starts_once(built: Path, tmp_path: Path) -> None:
 def test_one_library_that_starts_once(built: Path, tmp_path: Path) -> None:
     """The ranks do not delegate: what one returns from would end another."""
     said = ranks(built, "refused", tmp_path, {1: {"MARK": f"{FIXED},restart"}})
-    assert f"{GLOO}rank 1: restart=1 where rank 0 has none\n" in said[0]
+    assert messages.DIFFERS.format(f"{GLOO}rank 1: restart=1", "none\n") in said[0]
 
 
 def test_a_timeout_too_short_to_return(built: Path, tmp_path: Path) -> None:
@@ -393,7 +397,7 @@ def test_a_timeout_too_short_to_return(built: Path, tmp_path: Path) -> None:
     env = {-1: {**RETURNS, "STAYS": "1", "MARK": f"{FIXED},restart"}}
     said = ranks(built, "returned", tmp_path, env, timeout_ms=3_900)
     why = "a timeout of 3900 ms is too short for the SwitchML context to start again"
-    assert f"call 64 after the failure: rank 0: {why}; allreduce stays with Gloo\n" in said[0]
+    assert f"{FIRST_TRY}{why}; {messages.STAYS}\n" in said[0]
     assert said[0].count("after the failure") == 1
     assert f"{GLOO}ranks 0-1: {why}\n" in said[0]
 
@@ -401,8 +405,8 @@ def test_a_timeout_too_short_to_return(built: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fault", "why"),
     [
-        ("flip", "SwitchML summed the probe wrongly: 1 of 132097 int32 elements"),
-        ("hang", "the probe of 132097 int32 elements did not finish within 1000 ms"),
+        ("flip", f"{messages.WRONG_PROBE}1 of 132097 int32 elements"),
+        ("hang", LATE_PROBE),
     ],
 )
 def test_a_probe_that_keeps_the_ranks_with_gloo(
@@ -412,9 +416,9 @@ def test_a_probe_that_keeps_the_ranks_with_gloo(
     env = {**RETURNS, "MARK": f"{FIXED},restart"}
     faulty = {"FAULT": fault, "FAULT_START": "1"}
     said = ranks(built, "retried", tmp_path, {-1: env, 1: faulty})
-    assert f"call 64 after the failure: rank 0: {why}" in said[0]
-    assert "allreduce stays with Gloo, and SwitchML is tried again at call 128\n" in said[0]
-    assert "allreduce goes to SwitchML again, from call 128 after the failure\n" in said[0]
+    assert f"{FIRST_TRY}{why}" in said[0]
+    assert f"{messages.STAYS}, and SwitchML is tried again at call 128\n" in said[0]
+    assert f"{messages.RETURNS}128 " in said[0]
 
 
 def test_a_start_ends_when_nobody_waits_for_it(built: Path, tmp_path: Path) -> None:
@@ -422,8 +426,8 @@ def test_a_start_ends_when_nobody_waits_for_it(built: Path, tmp_path: Path) -> N
     env = {**RETURNS, "MARK": f"{FIXED},restart"}
     refused = {"FAULT": "no-start", "FAULT_START": "1"}
     said = ranks(built, "retried", tmp_path, {-1: env, 0: refused}, timeout_ms=8_000)
-    assert "call 64 after the failure: rank 0: the SwitchML context did not start" in said[0]
-    assert "allreduce goes to SwitchML again, from call 128 after the failure\n" in said[0]
+    assert FIRST_TRY + messages.UNSTARTED in said[0]
+    assert f"{messages.RETURNS}128 " in said[0]
 
 
 def test_what_has_no_place_in_the_fixed_point(built: Path, tmp_path: Path) -> None:
@@ -441,7 +445,7 @@ def test_a_controller_that_is_not_there(built: Path, tmp_path: Path) -> None:
     first, later = [line for line in said[0].splitlines() if "process group" in line]
     assert first.endswith(f"{GLOO}ranks 0-1: {why}")
     assert re.search(rf"{re.escape(why)} \(asked \d+ s ago\)$", later), "it waits no second time"
-    assert f"warning: rank 1: {why} ({tmp_path / '1' / 'switchml.cfg'})" in said[1]
+    assert f"{messages.WARNING.format(1)}{why} ({tmp_path / '1' / 'switchml.cfg'})" in said[1]
 
 
 def test_what_does_not_sum_is_not_probed(built: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import command
+from support import command, messages
 from support.launcher import Launcher
 from support.one_way import lossy
 from support.serving import serving
@@ -137,7 +137,7 @@ def test_no_configuration(launch: Launcher) -> None:
 def test_a_configuration_with_the_rank_of_another(launch: Launcher) -> None:
     report = examine(launch, config={"rank": 0})
     assert (report["check"], report["hosts"]) == ("switchml.cfg", ["apollo"])
-    assert "switchml.cfg has rank = 0, the process has rank 1" in words(report, 1)
+    assert messages.OTHER_RANK.format(0, 1) in words(report, 1)
 
 
 def test_other_settings(launch: Launcher) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from packaging.version import Version
+from support import messages
 from support.launcher import Launcher
 from support.torch import Plugin, located, results
 
@@ -67,7 +68,7 @@ def test_report_without_a_group_and_of_what_is_no_utf8(plugin: Plugin) -> None:
     )
     told = subprocess.check_output([plugin.python, "-c", code], text=True)
     assert told.startswith("True True\n")
-    assert "SWITCHML_MIN_NUMEL is '?', not a number of elements" in told
+    assert messages.NO_NUMBER.format("SWITCHML_MIN_NUMEL", "?", "elements") in told
 
 
 @pytest.mark.parametrize("name", ["OMP_PROC_BIND", "GOMP_CPU_AFFINITY"])
@@ -131,9 +132,9 @@ def test_coalesced_reduce_scatter(launch: Launcher, version: Version) -> None:
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        ("call", "did not finish within 2000 ms"),
-        ("group", "did not finish within 2000 ms"),
-        ("abort", "the process group was aborted"),
+        ("call", messages.LATE.format(2000)),
+        ("group", messages.LATE.format(2000)),
+        ("abort", messages.ABORTED),
     ],
 )
 def test_limit_of_a_call_and_of_a_group(
@@ -145,7 +146,7 @@ def test_limit_of_a_call_and_of_a_group(
     env = {"SWITCHML_FAILOVER": "1"} if failover else {}
     ranks = launch("plugin_cases:lonely", 2, arguments={"how": how}, env=env)
     result = ranks[0].result
-    assert "SwitchML allreduce failed: " in result["error"]
+    assert messages.FAILED in result["error"]
     assert told in result["error"] or (failover and how != "abort")
     assert how != "abort" or told in result["again"]
     assert result["elapsed"] < 20
@@ -153,7 +154,7 @@ def test_limit_of_a_call_and_of_a_group(
 
 def test_a_barrier_fails_with_what_is_before_it(launch: Launcher) -> None:
     ranks = results(launch("plugin_cases:barrier_fails", 2, timeout=4))
-    assert "SwitchML allreduce failed" in ranks[0]["error"]
+    assert messages.FAILED in ranks[0]["error"]
     assert ranks[1]["error"] == ""
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from packaging.version import Version
+from support import messages
 from support.launcher import Launcher
 from support.torch import Plugin, results, version_of
 
@@ -25,10 +26,10 @@ def today(torch: Path) -> None:
 def test_a_part_of_a_group_agrees_for_itself(launch: Launcher, *, busy: bool) -> None:
     for rank in results(launch("plugin_groups:split", 2, arguments={"busy": busy})):
         if busy:
-            assert rank["told"].endswith("another process group delegates")
+            assert rank["told"].endswith(messages.OTHER_GROUP)
             assert rank["counted"] == [0, 2]
         else:
-            assert "goes to SwitchML" in rank["told"]
+            assert messages.DELEGATES in rank["told"]
             assert rank["counted"] == [1, 0]
 
 
@@ -36,7 +37,7 @@ def test_a_part_of_a_group_agrees_for_itself(launch: Launcher, *, busy: bool) ->
 def test_a_part_that_must_delegate_and_cannot(launch: Launcher) -> None:
     ranks = launch("plugin_groups:split_required", 4, env={"SWITCHML_REQUIRE": "1"})
     errors = [result["error"] for result in results(ranks)]
-    wanted = ("SWITCHML_REQUIRE is set", "the group has 2 of the 4 workers")
+    wanted = (messages.REQUIRED, messages.PART.format(2, 4))
     said = "\n".join([*errors, *(rank.err for rank in ranks)])
     assert all(words in error for error in errors for words in wanted), said
 
@@ -62,7 +63,7 @@ def test_subgroup_where_the_group_has_a_device(launch: Launcher) -> None:
 @pytest.mark.usefixtures("today")
 def test_reconfigured_groups_sum_over_their_ranks(launch: Launcher) -> None:
     for rank in results(launch("plugin_groups:reconfigured", 4)):
-        assert rank["pairs"]["reason"].endswith("the group has 2 of the 4 workers")
+        assert rank["pairs"]["reason"].endswith(messages.PART.format(2, 4))
         assert rank["pairs"]["fallbacks"]["group"] == 2
         assert rank["again"] == 1
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import programs
+from support import messages, programs
 from support.torch import Plugin
 from support.waiting import ENOUGH
 
@@ -33,7 +33,7 @@ def test_an_unchanged_script_on_three_ranks(
     for rank in report["ranks"]:
         assert rank["final"]
         assert rank["report"]["calls"] >= 6
-        assert "goes to SwitchML" in rank["group"]
+        assert messages.DELEGATES in rank["group"]
     assert [rank["report"]["fallbacks"]["group"] for rank in report["ranks"][:2]] == [1, 1]
 
 

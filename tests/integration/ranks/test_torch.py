@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from packaging.version import Version
+from support import messages
 from support.group_tests import (
     GroupTests,
     check_gradient_types,
@@ -20,6 +21,8 @@ from support.hosts import check_training
 from support.launcher import Launcher
 from support.pages import ROOT, blocks
 from support.torch import results, version_of
+
+DIFFER = messages.DIFFERS.format
 
 
 class TestPatched(GroupTests):
@@ -54,21 +57,21 @@ def test_sums_in_fewer_bits(
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"CHUNK_NUMEL": "7"}, "SWITCHML_CHUNK_NUMEL=7 where rank 0 has 1048576"),
-        ({"DTYPES": "float32"}, "SWITCHML_DTYPES=float32 where rank 0 has float32,int32,"),
+        ({"CHUNK_NUMEL": "7"}, DIFFER("SWITCHML_CHUNK_NUMEL=7", 1048576)),
+        ({"DTYPES": "float32"}, DIFFER("SWITCHML_DTYPES=float32", "float32,int32,")),
         ({"DTYPES": ","}, "SWITCHML_DTYPES is ',', not a list of float32, int32,"),
-        ({"OPS": "sum"}, "SWITCHML_OPS=SUM where rank 0 has SUM,AVG"),
+        ({"OPS": "sum"}, DIFFER("SWITCHML_OPS=SUM", "SUM,AVG")),
         ({"OPS": "MAX"}, "SWITCHML_OPS is 'MAX', not a list of SUM, AVG"),
-        ({"MIN_NUMEL": "7"}, "SWITCHML_MIN_NUMEL=7 where rank 0 has 1"),
-        ({"MIN_NUMEL": "5"}, "SWITCHML_MIN_NUMEL=5 where rank 0 has 1"),
+        ({"MIN_NUMEL": "7"}, DIFFER("SWITCHML_MIN_NUMEL=7", 1)),
+        ({"MIN_NUMEL": "5"}, DIFFER("SWITCHML_MIN_NUMEL=5", 1)),
         ({"MIN_NUMEL": "auto"}, "SWITCHML_MIN_NUMEL is 'auto'"),
         ({"MIN_NUMEL": "-1"}, "SWITCHML_MIN_NUMEL is '-1'"),
-        ({"QUANTIZATION_BITS": "8"}, "SWITCHML_QUANTIZATION_BITS=8 where rank 0 has 32"),
+        ({"QUANTIZATION_BITS": "8"}, DIFFER("SWITCHML_QUANTIZATION_BITS=8", 32)),
         ({"QUANTIZATION_BITS": "9"}, "SWITCHML_QUANTIZATION_BITS is '9', not 1 to 8, or 32"),
-        ({"num_workers": 5}, "switchml.cfg has num_workers = 5, the group has 2 ranks"),
-        ({"rank": 0}, "switchml.cfg has rank = 0, the process has rank 1"),
-        ({"packet_numel": 64}, "packet_numel=64 where rank 0 has 256"),
-        ({"controller_port": 1}, "simulator=127.0.0.1:1 where rank 0 has 127.0.0.1:"),
+        ({"num_workers": 5}, "switchml.cfg has" + messages.OTHER_SIZE.format(5, 2)),
+        ({"rank": 0}, "switchml.cfg has" + messages.OTHER_RANK.format(0, 1)),
+        ({"packet_numel": 64}, DIFFER("packet_numel=64", 256)),
+        ({"controller_port": 1}, DIFFER("simulator=127.0.0.1:1", "127.0.0.1:")),
         ({"backend": "carrier_pigeon"}, "backend = carrier_pigeon"),
         ({"num_worker_threads": 0}, "num_worker_threads = 0"),
         ({"num_worker_threads": "many"}, "unusable switchml.cfg"),
@@ -89,7 +92,7 @@ def test_narrowed_types_and_operations(launch: Launcher) -> None:
     for result in results(ranks):
         assert result["report"]["calls"] == 2
         assert result["report"]["fallbacks"]["dtype"] == 1
-    assert "allreduce(SUM) of float32, int32 goes to SwitchML" in ranks[0].err
+    assert f"allreduce(SUM) of float32, int32{messages.DELEGATES}" in ranks[0].err
 
 
 @pytest.mark.parametrize("require", ["0", "1"])

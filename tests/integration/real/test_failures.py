@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import messages
 from support.chaos.wired import Wired
 from support.group_tests import EITHER
 from support.launcher import Rank
@@ -24,6 +25,7 @@ WORLD = 2
 VICTIM = 1
 PATIENCE = 8  # seconds, the timeout of the group
 TIMEOUT = 3000  # milliseconds
+LATE = messages.LATE.format(TIMEOUT)
 HOUR = 3600  # seconds
 
 
@@ -78,16 +80,16 @@ def check_over_gloo(ranks: list[Rank]) -> None:
         over = result["report"]["failover"]
         assert (result["report"]["failure"], over["failovers"]) == ("", 1)
         assert over["calls"] > 0
-        assert over["reason"].endswith(f" did not finish within {TIMEOUT} ms")
+        assert over["reason"].endswith(LATE)
         assert result["elapsed"] < TIMEOUT / 1000 + 20  # ten times what a failover takes after it
 
 
 def check_raised(ranks: list[Rank], why: str = "", most: int = 20) -> None:
     """The first sum took as long as its limit, and the next one no time."""
     for result in results(ranks):
-        assert result["first"].startswith("SwitchML allreduce failed: ")
+        assert result["first"].startswith(messages.FAILED)
         assert ": the allreduce of 1000 float32 elements" in result["first"]
-        assert f" did not finish within {TIMEOUT} ms{why}" in result["first"]
+        assert LATE + why in result["first"]
         assert result["second"] == result["first"]
         assert TIMEOUT / 1000 <= result["elapsed"] < most
         assert result["second_elapsed"] < 1
@@ -128,7 +130,7 @@ def test_a_rank_dies(around: Around, env: dict[str, str]) -> None:
     ranks = patient.run("dies", env, {"victim": VICTIM})
     assert ranks[VICTIM].code == -signal.SIGKILL
     for rank in (ranks[0], ranks[2]):
-        assert f" cannot finish: rank {VICTIM} is gone" in rank.result["first"]
+        assert " cannot finish: " + messages.GONE.format(VICTIM) in rank.result["first"]
         assert rank.result["elapsed"] < 60
 
 
@@ -147,7 +149,7 @@ def test_no_network_at_all(around: Around, env: dict[str, str]) -> None:
     command = ["sh", "-c", f"ip link set {WIRE} down; ip link set {LAN} down"]
     ranks = around.break_by(command, env, goes_on=False)
     if env:  # the other rank has the group's timeout for its warning, and again for its answer
-        check_raised(ranks, "; the ranks cannot go on over Gloo: rank ", 20 + PATIENCE)
+        check_raised(ranks, f"; {messages.STUCK}rank ", 20 + PATIENCE)
     else:
         check_raised(ranks)
 
@@ -155,5 +157,5 @@ def test_no_network_at_all(around: Around, env: dict[str, str]) -> None:
 @EITHER
 def test_the_program_aborts_the_group(around: Around, env: dict[str, str]) -> None:
     result = around.run("plugin_cases:lonely", env, arguments={"how": "abort"})[0].result
-    assert "SwitchML allreduce failed: the process group was aborted" in result["error"]
+    assert messages.FAILED + messages.ABORTED in result["error"]
     assert result["elapsed"] < TIMEOUT / 1000

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import programs, quick_torch
+from support import messages, programs, quick_torch
 from support.disks import small
 from support.waiting import ENOUGH, has_ended, until
 
@@ -171,7 +171,7 @@ def test_a_training_run_with_a_graft_and_without(run: Runner, tmp_path: Path) ->
     assert ran.report["delegated"]
     assert ran.report["simulated"]
     assert "the switch is simulated" in ran.err
-    assert "goes to SwitchML" in ran.err
+    assert messages.DELEGATES in ran.err
     for rank, report in enumerate(ran.reports):
         assert report["calls"] >= 5
         assert report["fallbacks"]["dtype"] == 1
@@ -227,7 +227,7 @@ def test_configurations_that_do_not_fit(run: Runner, tmp_path: Path) -> None:
     assert ran.code == 0, ran.err
     assert json.loads(ran.out) == ran.report  # what the ranks write goes to stderr then
     assert ran.err.count("[3.0, 3.0, 3.0, 3.0]") == 2
-    why = "rank 1: switchml.cfg has rank = 0, the process has rank 1"
+    why = messages.OTHER_RANK.format(0, 1)
     assert why in ran.report["reason"]
     assert f"warning: nothing was delegated: {ran.report['reason']}" in ran.err
     ran = run.grafted(ALLREDUCE, options=(*configs, "--require"))

@@ -50,6 +50,14 @@ inline std::size_t copyText(const std::string& text, char* buffer, std::size_t c
 
 inline void say(const std::string& line) { std::fprintf(stderr, "switchml: %s\n", line.c_str()); }
 
+constexpr const char* kStaysWithGloo = "allreduce stays with Gloo";
+
+/// Names a rank that is gone, and says why where that is known.
+template <typename Rank>
+std::string goneText(Rank rank, const std::string& why = "") {
+  return text("rank ", rank, " is gone", why.empty() ? "" : " (" + why + ")");
+}
+
 /// Reads a variable that is a whole number; leaves `value` as it is where it is not set. Returns
 /// what is wrong with it.
 inline std::string readNumber(const char* name, const char* unit, std::uint64_t& value,

@@ -17,7 +17,7 @@ struct Outcome {
   std::string capabilities;   // the terms of this rank, where it was able
 
   void stayWithGloo(const std::string& why) {
-    decision = "allreduce stays with Gloo: " + why;
+    decision = text(kStaysWithGloo, ": ", why);
     reason = why;
   }
 
@@ -53,7 +53,7 @@ struct Outcome {
 };
 
 inline void warnRank(int rank, const std::string& why) {
-  say(text("warning: rank ", rank, ": ", why, "; allreduce stays with Gloo"));
+  say(text("warning: rank ", rank, ": ", why, "; ", kStaysWithGloo));
 }
 
 }  // namespace switchml_torch

@@ -175,9 +175,7 @@ class Failover final : public Recovery {
 
   void suspend(const std::string& why) override { suspend(warningOf(why)); }
 
-  void giveUp(const std::string& why) noexcept override {
-    finish(why, text("rank ", rank_, " is gone (", why, ")"));
-  }
+  void giveUp(const std::string& why) noexcept override { finish(why, goneText(rank_, why)); }
 
   void redo(std::uint64_t job, Element element, void* data, std::uint64_t numel, Milliseconds limit,
             const std::function<void()>& prepare) override {
@@ -447,7 +445,7 @@ class Failover final : public Recovery {
       if (warned) {
         recover();
       } else {
-        fail(text("rank ", collectives_.before(), " is gone (", missed, ")"));
+        fail(goneText(collectives_.before(), missed));
       }
       lock.lock();
     }
@@ -496,10 +494,10 @@ class Failover final : public Recovery {
       if (objection.why[0] != '\0') {
         delegate_.stop(reason());
         line = text("warning: call ", call, " after the failure: rank ", rank, ": ",
-                    wordsOf(objection.why), "; allreduce stays with Gloo",
+                    wordsOf(objection.why), "; ", kStaysWithGloo,
                     tries_ ? text(", and SwitchML is tried again at call ", 2 * call) : "");
       } else if (resume(job)) {
-        line = text("allreduce goes to SwitchML again, from call ", call, " after the failure");
+        line = text("allreduce returns to SwitchML at call ", call, " after the failure");
       }
       if (rank_ == 0 && !line.empty()) {
         delegate_.say(line);

@@ -255,7 +255,7 @@ class RingCollectives {
         end = direction.closed ? std::min(end, now + kLook) : end;  // it may have arrived before
       }
     } catch (const std::exception& error) {
-      throw std::runtime_error(text("rank ", rank, " is gone (", error.what(), ")"));
+      throw std::runtime_error(goneText(rank, error.what()));
     }
   }
 

@@ -244,10 +244,10 @@ std::string Library::start(const switchml::Config& config, std::chrono::millisec
     stopContext(/*idle=*/true);
     return "";
   });
-  const auto why = !answer
-                       ? text("the SwitchML context did not start within ", limit.count(), " ms")
-                   : answer->empty() ? ""
-                                     : "the SwitchML context did not start: " + *answer;
+  const auto why = answer && answer->empty()
+                       ? ""
+                       : text("the SwitchML context did not start",
+                              answer ? ": " + *answer : text(" within ", limit.count(), " ms"));
   if (!why.empty()) {
     lock.lock();
     if (state_ == State::kStarting) {

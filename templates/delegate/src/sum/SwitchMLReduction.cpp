@@ -34,7 +34,7 @@ std::string await(Library& library, const Library::JobPtr& job, const Name& name
     return end == Library::End::kFinished ? "" : "SwitchML failed " + name();
   }
   look();
-  const auto who = gone == Liveness::kNobody ? "" : text(": rank ", gone, " is gone");
+  const auto who = gone == Liveness::kNobody ? "" : ": " + goneText(gone);
   return Clock::now() >= deadline || who.empty()
              ? text(name(), " did not finish within ", limit.count(), " ms", who)
              : text(name(), " cannot finish", who);

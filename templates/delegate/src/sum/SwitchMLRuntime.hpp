@@ -119,7 +119,7 @@ class Runtime {
 
   void throwIfBroken() const {
     if (state.broken()) {
-      throw std::runtime_error("SwitchML allreduce failed: " + state.get().why);
+      throw std::runtime_error(kAllreduceFailed + state.get().why);
     }
   }
 
@@ -127,7 +127,7 @@ class Runtime {
   [[noreturn]] void raise(const std::string& why, std::uint64_t epoch) {
     fail(why, epoch);
     throwIfBroken();
-    throw std::runtime_error("SwitchML allreduce failed: " + why);  // of an earlier group
+    throw std::runtime_error(kAllreduceFailed + why);  // of an earlier group
   }
 
   Library library;

@@ -421,11 +421,11 @@ def test_a_process_that_the_library_ends() -> None:
 
 def test_a_rank_that_waits_for_one_that_is_refused() -> None:
     """It is not at fault, unless all have waited."""
-    refused = {"step": "start", "objection": "the SwitchML context did not start"}
+    refused = {"step": "start", "objection": "no start"}
     waited = {**refused, "late": True}
     ranks = [rank(0, report=waited),
              rank(1, report=refused, output=["no room", "switchml: error: given up"])]  # fmt: skip
-    assert failed(*ranks) == ("session", ["h1"], "the SwitchML context did not start: no room")
+    assert failed(*ranks) == ("session", ["h1"], "no start: no room")
     assert failed(ranks[0], rank(1, report=waited))[:2] == ("session", ["h0", "h1"])
     started = rank(1, report={"step": "start", "objection": ""})
     assert failed(ranks[0], started)[:2] == ("session", ["h0"])
@@ -444,14 +444,14 @@ def test_a_rank_that_waits_for_one_that_is_refused() -> None:
 def test_a_proxy_before_the_controller(environ: dict[str, str], name: str) -> None:
     """gRPC reads names in small letters only."""
     assert config.find_proxy({"general.controller_ip": "10.0.0.7"}, environ) == name
-    refused = {"step": "start", "objection": "the SwitchML context did not start"}
+    refused = {"step": "start", "objection": "no start"}
     found = failed(rank(0), {**rank(1, report=refused), "proxy": name})
     more = f"; asks the proxy of {name}: unset it, or use a fixed library" if name else ""
     assert found == ("session", ["h1"], refused["objection"] + more)
 
 
 def test_wrong_sums() -> None:
-    wrong = {"step": "sums", "objection": "SwitchML summed the probe wrongly"}
+    wrong = {"step": "sums", "objection": "wrong sums"}
     ranks = [rank(0, report={"step": "sums"}), rank(1, report=wrong)]
     assert failed(*ranks) == ("sums", ["h1"], wrong["objection"])
 
@@ -469,7 +469,7 @@ def test_a_library_that_does_not_count() -> None:
 
 
 def test_sums_that_are_none() -> None:
-    fake = {"decision": "WARNING: NOT REAL SUMS: allreduce goes to SwitchML"}
+    fake = {"decision": "WARNING: no sums"}
     verdict = checks.judge([rank(0, report=fake), rank(1, report=fake)])
     assert verdict.failed is None
     assert [one.state for one in verdict.findings["sums"]] == ["doubtful"] * 2

@@ -1,0 +1,33 @@
+"""Words of the delegate's messages, by their names; `{}` is what varies.
+
+tests/unit/test_messages.py finds each in one file of templates/.
+"""
+
+# While a group is made.
+GROUP = "process group of {} ranks: "
+DELEGATES = " goes to SwitchML"
+STAYS = "allreduce stays with Gloo"
+WARNING = "warning: rank {}: "
+REQUIRED = "SWITCHML_REQUIRE is set, but in this "
+DIFFERS = "{} where rank 0 has {}"
+NO_NUMBER = "{} is '{}', not a number of {}"
+NO_CONFIG = "no switchml.cfg"
+OTHER_SIZE = " num_workers = {}, the group has {} rank"
+OTHER_RANK = " rank = {}, the process has rank {}"
+OTHER_GROUP = "another process group delegates"
+PART = "the group has {} of the {} workers"
+LATER_GROUP = "group {} of {} ranks, and SWITCHML_GROUP={}"
+UNSTARTED = "the SwitchML context did not start"
+WRONG_PROBE = "SwitchML summed the probe wrongly: "
+
+# In an allreduce.
+FAILED = "SwitchML allreduce failed: "
+ABORTED = "the process group was aborted"
+UNSUBMITTED = " could not be submitted: "
+LATE = " did not finish within {} ms"
+GONE = "rank {} is gone"
+
+# With failover.
+OVER_GLOO = "; allreduce goes over Gloo from here on"
+STUCK = "the ranks cannot go on over Gloo: "
+RETURNS = "allreduce returns to SwitchML at call "
