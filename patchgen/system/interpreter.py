@@ -20,7 +20,6 @@ from patchgen.system.process import (
     LIMIT,
     OUT,
     CompletedRun,
-    NoAnswer,
     Program,
     stream,
 )
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 PLAIN = ("-EsB",)
 """Options of an interpreter: without the user's packages, and without writing bytecode."""
 
+NO_PYTHON = "is no Python interpreter"
 _ADVICE = "give the path of one, such as /usr/bin/python3"
 _LONGEST = 300  # characters of a message
 
@@ -135,7 +135,7 @@ def ask(  # noqa: PLR0913  # all are independent
     found, problems = _read_answers(ended)
     if probe.SELF not in found:
         name, reason = paths.describe(path), _last_words(ended)
-        raise NoInterpreter(f"{name}: is no Python interpreter ({reason}); {_ADVICE}")
+        raise NoInterpreter(f"{name}: {NO_PYTHON} ({reason}); {_ADVICE}")
     return Interpreter(path=path, **found[probe.SELF], found=found, problems=problems, ended=ended)
 
 
@@ -144,8 +144,6 @@ def _run(program: Program, limit: float, stop: Event | None) -> CompletedRun:
     code, killed = 0, ""
     try:
         code = stream(program, lambda name, line: kept[name](line), limit=limit, stop=stop)
-    except NoAnswer:
-        killed = f"no answer within {limit:g} s"
     except ToolError as error:
         killed = error.reason
     return CompletedRun(code, bytes(kept[OUT]), bytes(kept[ERR]), killed)

@@ -8,6 +8,7 @@ import socket
 from collections import deque
 
 HIGHEST = 0xFFFF
+NO_ADDRESS = "not HOST:PORT"
 
 _HOST = re.compile(r"[\w.:%-]+")
 _PORT = re.compile(r"[0-9]{1,5}")
@@ -41,7 +42,7 @@ def split_address(text: str, lowest: int = 1) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     host = host[1:-1] if host[:1] + host[-1:] == "[]" else host
     if not _is_host(host) or not (_PORT.fullmatch(port) and lowest <= int(port) <= HIGHEST):
-        raise ValueError(f"{text}: not HOST:PORT with a port from {lowest} to {HIGHEST}")
+        raise ValueError(f"{text}: {NO_ADDRESS} with a port from {lowest} to {HIGHEST}")
     return host, int(port)
 
 

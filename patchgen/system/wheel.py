@@ -23,6 +23,7 @@ from patchgen.system.files import replacing, sha256
 
 SBOM = "sboms/switchml.cdx.json"
 """Path of our SBOM in *.dist-info, whose directory PEP 770 names."""
+CHANGED = "not what was recorded"
 _ALGORITHM = "sha256"
 # The format wants sha256 or better.
 _KNOWN = (_ALGORITHM, "sha384", "sha512")
@@ -101,7 +102,7 @@ class Wheel:
         found = rows[expected.algorithm]
         if found != expected:
             self._archive.refuse(
-                f"{paths.printable(name)}: not what was recorded: {found.size} bytes, "
+                f"{paths.printable(name)}: {CHANGED}: {found.size} bytes, "
                 f"{found.hash}; RECORD says {expected.size} bytes, {expected.hash}"
             )
         return rows[_ALGORITHM]

@@ -15,6 +15,7 @@ from patchgen.errors import PatchgenError, file_errors
 from patchgen.system import paths
 
 BLOCK = 1 << 20  # bytes
+NO_ARCHIVE = "not a zip archive"
 
 # Errors of zipfile on invalid or damaged archives.
 _FAULTS = (
@@ -74,7 +75,7 @@ def reading(path: str, family: type[PatchgenError]) -> Iterator[Archive]:
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(file_errors())
-        with _faults(family, f"{path}: not a zip archive"):
+        with _faults(family, f"{path}: {NO_ARCHIVE}"):
             file = stack.enter_context(zipfile.ZipFile(path))
         yield Archive(path, file, family)
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from patchgen.errors import FileError, TreeError
 from patchgen.system import files, paths
 
+READ_ONLY = "cannot be written; chmod u+w, unless its file system is read-only"
+
 
 @dataclass(frozen=True)
 class Change:
@@ -110,9 +112,7 @@ def _check_writable(root: str, change: Change) -> None:
     for path in (directory, name) if change.before is not None else (directory,):
         if not os.stat(path).st_mode & stat.S_IWUSR or not os.access(path, os.W_OK):
             shown = paths.printable(paths.decode(path))
-            raise FileError(
-                f"{shown}: cannot be written; chmod u+w, unless its file system is read-only"
-            )
+            raise FileError(f"{shown}: {READ_ONLY}")
 
 
 def _prepare(temporary: bytes, content: bytes, like: os.stat_result | None) -> None:

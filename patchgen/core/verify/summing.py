@@ -15,7 +15,7 @@ from patchgen.system.ports import free_port
 _LOGGER = logging.getLogger(__name__)
 _DEFAULT = 2  # ranks
 _SHOWN = 3  # last output lines of a rank that ended early
-_STEPS = {
+STEPS = {
     "delegate": "the ranks through SwitchML",
     "float32": "sums of float32",
     "int32": "sums of int32",
@@ -24,8 +24,10 @@ _STEPS = {
     "train": "training",
     "again": "destroyed and made again",
 }
+"""Names of the checks with SwitchML, by step; `ranks` names the first."""
+END = "the end of the ranks"
+SIMULATED = "the switch is the simulator"
 _ALONE = {"matmul": "matrix product", "svd": "singular values"}
-_SIMULATED = "the switch is the simulator"
 _NO_DUMMY = "with a library that has no dummy backend, give --config FILE for each rank"
 _DUMMY = (
     "the path through the library's dummy backend, not a switch; to test that, give --config FILE "
@@ -57,28 +59,33 @@ def check(  # noqa: PLR0913  # all are independent
     """
     world = len(configs) or _DEFAULT
     dummy = not configs and not simulated
-    many = "1 rank" if world == 1 else f"{world} ranks"
-    _LOGGER.info("%s without and through SwitchML%s", many, ", dummy backend" if dummy else "")
+    backend = ", dummy backend" if dummy else ""
+    _LOGGER.info("%s%s", ranks(world, "without and through"), backend)
     files = list(configs) or _write_configs(subject.scratch, world, dummy=dummy)
     own = [{"SWITCHML_CONFIG": os.path.abspath(path)} for path in files]
     if dummy:
         own = [{**one, "SWITCHML_ALLOW_FAKE_SUMS": "1"} for one in own]
-    names = {**_ALONE, "gloo": f"{many} without SwitchML"}
-    shared = {"variant": variant, "steps": [*names, *_STEPS], "world": world, "equal": dummy}
+    names = {**_ALONE, "gloo": ranks(world, "without")}
+    shared = {"variant": variant, "steps": [*names, *STEPS], "world": world, "equal": dummy}
     jobs = [{**shared, "rank": rank, "timeout": subject.limit / 2} for rank in range(world)]
     answers = run(subject, f"ranks-{variant}", jobs, own)
     checks = merge_answers(answers, names)
     before = checks[: len(names)]  # without the end of the ranks, which is the last check
     if not hold(before):
         return checks
-    names = {**_STEPS, "delegate": f"{many} through SwitchML"}
-    note = _DUMMY if dummy else _SIMULATED if simulated else None
+    names = {**STEPS, "delegate": ranks(world)}
+    note = _DUMMY if dummy else SIMULATED if simulated else None
     delegated = merge_answers(answers, names, note, cause)
     if dummy and not delegated[0].ok:
         delegated[0] = replace(delegated[0], problems=(*delegated[0].problems, _NO_DUMMY))
     if may_crash and cause and cause in delegated[-1].problems:
         delegated[-1] = replace(delegated[-1], required=False)
     return [*before, *delegated]
+
+
+def ranks(world: int, how: str = "through") -> str:
+    """Return the name of the check that the ranks join a group and sum."""
+    return f"{world} rank{'' if world == 1 else 's'} {how} SwitchML"
 
 
 def merge_answers(
@@ -105,7 +112,7 @@ def merge_answers(
     ends = [[answer.ended.how] if answer.ended.how else [] for answer in answers]
     problems = _label_lines(ends)
     causes = (cause,) if problems and cause else ()
-    return [*checks, Check("the end of the ranks", (*problems, *causes))]
+    return [*checks, Check(END, (*problems, *causes))]
 
 
 def _write_configs(scratch: str, world: int, *, dummy: bool) -> list[str]:

@@ -9,11 +9,12 @@ from patchgen.core.verify import exits
 from patchgen.errors import CheckError
 from patchgen.extras.lab.switch.counters import columns
 from patchgen.extras.train.results import RankReport, Result
-from patchgen.extras.train.setup import Setup
+from patchgen.extras.train.setup import SIMULATED, Setup
 from patchgen.extras.train.variants import STOCK
 from patchgen.system import tables
 from patchgen.system.program import name_signal
 
+NOTHING = "nothing was delegated"
 _HIDING = (
     "it is hidden by python -I, -E or -S, by a cleared environment (env -i, sudo, a container), by "
     "another sitecustomize.py before it, or by a TMPDIR that the ranks cannot see"
@@ -81,14 +82,14 @@ def lines(result: Result) -> Iterator[str]:
     why = reason(result)
     if why:
         refused = result.code == CheckError.exit_code and not result.failed
-        done = "reported" if result.silent else "delegated"
-        yield f"{'error: --require' if refused else 'warning'}: nothing was {done}: {why}"
+        done = "nothing was reported" if result.silent else NOTHING
+        yield f"{'error: --require' if refused else 'warning'}: {done}: {why}"
 
 
 def _switch(setup: Setup) -> str:
     if setup.switch is not None:
         return "; the switch is in software"
-    return "; the switch is simulated" if setup.simulated else ""
+    return f"; {SIMULATED}" if setup.simulated else ""
 
 
 def _table(ranks: Sequence[RankReport], result: Result) -> Iterator[str]:

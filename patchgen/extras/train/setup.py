@@ -17,6 +17,7 @@ from patchgen.extras.train.job import Job
 from patchgen.extras.train.variants import STOCK, choose_variant
 from patchgen.system import native, paths
 
+SIMULATED = "the switch is simulated"
 _LOGGER = logging.getLogger(__name__)
 _NO_GRAFT = {"SWITCHML_GRAFT": "0"}
 """Keeps an installed graft from being loaded."""
@@ -123,16 +124,16 @@ def describe_switch(job: Job) -> str:
     if not job.configs:
         # The command may set another switchml.cfg for its ranks.
         unless = "" if job.workers else ", unless the command has its own switchml.cfg"
-        return f"the switch is simulated: {adder}, over TCP on this machine{unless}"
+        return f"{SIMULATED}: {adder}, over TCP on this machine{unless}"
     try:
         values = config.parse(config.load(job.configs[0]))
     except ValueError:  # the ranks report what is wrong
-        return "the switch is simulated"
+        return SIMULATED
     if values.get("backend.simulator.external_aggregator", "").lower() in _TRUE:
         adder = "an aggregator of its own adds"
     host = values.get("general.controller_ip", "127.0.0.1")
     port = values.get("general.controller_port", config.DEFAULT_PORT)
-    return f"the switch is simulated: {adder}, at {host}:{port}"
+    return f"{SIMULATED}: {adder}, at {host}:{port}"
 
 
 def _has_lab(job: Job, setup: Setup) -> bool:

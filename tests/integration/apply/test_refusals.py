@@ -9,6 +9,7 @@ import pytest
 from support.trees import FLAGS, Tree, tool
 
 from patchgen.core.patch import render
+from patchgen.core.patch.transaction import READ_ONLY
 
 
 def edit(path: Path) -> None:
@@ -41,8 +42,8 @@ def directory(path: Path) -> None:
         (link, 3, ["symbolic link"]),
         (Path.unlink, 3, ["is missing"]),
         (directory, 3, ["not a regular file"]),
-        (read_only, 5, ["chmod u+w"]),
-        (lambda path: path.parent.chmod(0o555), 5, ["chmod u+w"]),
+        (read_only, 5, [READ_ONLY]),
+        (lambda path: path.parent.chmod(0o555), 5, [READ_ONLY]),
     ],
 )
 @pytest.mark.parametrize("which", [0, 1])

@@ -18,7 +18,8 @@ from support.waiting import has_ended
 
 from patchgen.core.patch import pins
 from patchgen.core.wheel import env
-from patchgen.core.wheel.check import link, programs
+from patchgen.core.wheel.check import ACCEPTABLE, link, programs
+from patchgen.core.wheel.check.advice import of_lock, relock
 from patchgen.core.wheel.check.facts import Facts, find_facts
 from patchgen.core.wheel.env import marker
 from patchgen.core.wheel.payload import enclosure
@@ -319,6 +320,7 @@ def test_a_header_that_is_not_here(tmp_path: Path) -> None:
 
 # ---- BLAS and LAPACK
 
+BLAS = ACCEPTABLE["no-blas"]
 INSTALL = (
     "install libopenblas-dev (Debian) or openblas-devel (RHEL), or build without: --accept no-blas"
 )
@@ -328,17 +330,17 @@ def test_blas_and_lapack(
     simulator: Path, numbers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = ["--python", SYSTEM, "--switchml-home", str(simulator)]
-    found = check(*arguments, cwd=tmp_path)["BLAS and LAPACK"]["found"]
+    found = check(*arguments, cwd=tmp_path)[BLAS]["found"]
     assert found == f"{numbers}/libopenblas.so"
     alone = tmp_path / "alone"
     build_library(alone / "libopenblas.so", 'extern "C" void sgemm_() {}\n')
     monkeypatch.setenv("CMAKE_LIBRARY_PATH", str(alone))
     rows = check(*arguments, cwd=tmp_path, code=6)
-    assert problems(rows, "BLAS and LAPACK")[0].startswith("no LAPACK in or beside it; ")
+    assert problems(rows, BLAS)[0].startswith("no LAPACK in or beside it; ")
     rows = check(*arguments, "--accept", "no-blas", cwd=tmp_path)
-    assert problems(rows, "BLAS and LAPACK")[-1] == INSTALL
-    assert not rows["BLAS and LAPACK"]["required"]
-    assert rows["BLAS and LAPACK"]["found"].endswith("libopenblas.so, accepted by --accept no-blas")
+    assert problems(rows, BLAS)[-1] == INSTALL
+    assert not rows[BLAS]["required"]
+    assert rows[BLAS]["found"].endswith("libopenblas.so, accepted by --accept no-blas")
 
 
 @pytest.mark.skipif(
@@ -348,7 +350,7 @@ def test_no_blas(simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("CMAKE_LIBRARY_PATH")
     arguments = ["--python", SYSTEM, "--switchml-home", str(simulator)]
     rows = check(*arguments, cwd=tmp_path, code=6)
-    assert problems(rows, "BLAS and LAPACK") == [
+    assert problems(rows, BLAS) == [
         (
             "no library of BLAS; products of matrices are slow without, and torch.svd and its like "
             "raise"
@@ -535,7 +537,7 @@ def test_the_lock_decides_before_there_is_a_prefix(
     monkeypatch.setenv("CXX", "/nonexistent")  # does not count: the lock has a compiler
     arguments = ["--switchml-home", str(simulator), "--lock"]
     rows = check(*arguments, write_lock(tmp_path / "lock", LOCKED), cwd=tmp_path)
-    assert rows["compiler"]["found"] == "gcc 10.4.0 of the lock"
+    assert rows["compiler"]["found"] == of_lock("gcc 10.4.0")
     assert rows["libraries"]["found"] == "glog 0.5.0, boost-cpp 1.74.0"
     assert rows["environment"]["found"].endswith(f"will be made in {tmp_path}/work/env")
     lock = write_lock(tmp_path / "lock", {**LOCKED, "gxx_linux-64": "13.2.0"})
@@ -557,6 +559,4 @@ def test_a_prefix_is_linked_in(simulator: Path, tmp_path: Path) -> None:
     marker.write(str(prefix), marker.Marker(identity, linked=True, whole=True, named=named))
     rows = check(*arguments, cwd=tmp_path, code=6)
     assert rows["environment"]["found"].endswith(f", in {prefix}")
-    assert problems(rows, "libraries")[0] == (
-        "no library glog; put glog in the environment file, then run: switchml-patch env lock"
-    )
+    assert problems(rows, "libraries")[0] == f"no library glog; {relock('put glog')}"

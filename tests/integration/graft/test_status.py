@@ -10,6 +10,8 @@ from support import graft as graft_support
 from support.graft import BROKEN, COMMIT, VERSION, Site
 from support.trees import tool
 
+from patchgen.system import interpreter, zips
+
 
 def test_status_of_what_is_there(site: Site) -> None:
     data, lines = site.status()
@@ -61,7 +63,7 @@ def test_status_of_torches_that_do_not_work(site: Site) -> None:
     assert BROKEN in lines
     start.write_text("import os; os.abort()")
     assert site.status()[0]["problems"] == ["died of SIGABRT"]
-    assert "is no Python interpreter (gave no answer)" in tool("status", "true", code=4).stderr
+    assert interpreter.NO_PYTHON in tool("status", "true", code=4).stderr
 
 
 def test_status_of_an_interpreter_without_torch(tmp_path: Path) -> None:
@@ -88,4 +90,4 @@ def test_status_of_a_wheel(tmp_path: Path) -> None:
         archive.writestr("x.py", "")
     assert "no wheel of torch" in tool("status", str(other), code=3).stderr
     other.write_text("no archive")
-    assert "not a zip archive" in tool("status", str(other), code=3).stderr
+    assert zips.NO_ARCHIVE in tool("status", str(other), code=3).stderr

@@ -16,6 +16,8 @@ from support.simulator import FLAGS
 from support.torch import Plugin, plugin_here
 from support.waiting import ENOUGH, has_ended, read_rest, read_until, until
 
+from patchgen.extras.train.result_text import NOTHING
+
 STEPS = 64  # of an epoch of two ranks
 WEIGHTS = 71754
 BYTES = 4 * WEIGHTS * STEPS
@@ -108,7 +110,7 @@ def test_nothing_delegated_is_a_failure(light: Plugin, cache: Path, tmp_path: Pa
     done = demo(python, tmp_path / "out", cache)
     assert done.returncode == 6, done.stderr
     (error,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert error.startswith("error: nothing was delegated: ")
+    assert error.startswith(f"error: {NOTHING}: ")
     assert "SWITCHML_DISABLE" in error
     assert "output.txt" in error
     assert done.stdout == ""

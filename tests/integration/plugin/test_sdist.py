@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 from support.torch import PLUGIN, Plugin, checked, located, switchml_patch
 
+from patchgen.core.verify import summing
 from patchgen.errors import TreeError
 from patchgen.system import wheel
 from patchgen.system.payload import run_pip
@@ -84,7 +85,7 @@ def test_one_command_is_a_first_look(archive: Path, tmp_path: Path) -> None:
     checks = {check["name"]: check for check in json.loads(verified.stdout)["checks"]}
     assert verified.returncode == 0, verified.stdout
     assert checks["plugin"]["found"] == "no flags, the simulator"
-    assert checks["2 ranks through SwitchML"]["found"] == "the switch is the simulator"
+    assert checks[summing.ranks(2)]["found"] == summing.SIMULATED
 
 
 def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from support.group_tests import check_sums
 from support.launcher import Launcher
 from support.torch import plugin_here, plugin_launcher, results, switchml_patch, version_of
 
+from patchgen.core.verify import summing
+
 
 @pytest.fixture(scope="module")
 def plugged(
@@ -36,8 +38,8 @@ def test_verify_sums_with_the_plugin(plugged: Launcher) -> None:
     assert checks["plugin"]["found"] == "no flags, the simulator"
     assert "patched" not in checks
     assert checks["counters"]["found"] == "10 calls, 806152 bytes"
-    assert checks["2 ranks through SwitchML"]["found"] == "the switch is the simulator"
-    assert "destroyed and made again" in checks
+    assert checks[summing.ranks(2)]["found"] == summing.SIMULATED
+    assert summing.STEPS["again"] in checks
 
 
 def test_gloo_that_delegates_itself(plugged: Launcher, graft: Path) -> None:

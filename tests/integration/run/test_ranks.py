@@ -22,6 +22,8 @@ from support import quick_torch
 from support.launcher import PROGRAMS as PAYLOAD
 from support.waiting import ENOUGH, has_ended, until
 
+from patchgen.extras.train.result_text import NOTHING
+
 REPORT = """
 def report():
     return {"simulator": True, "flags": "", "calls": 2, "bytes": 8, "group": "agreed", "reason": "",
@@ -146,7 +148,7 @@ def test_a_program_without_a_group_is_no_failure(run: Runner, command: str) -> N
     run.write("wrap", f"#!{sys.executable}\n")
     done, _ = run("--require", command)
     assert done.returncode == 0, done.stderr
-    assert "warning: nothing was delegated: no process group was made" in done.stderr
+    assert f"warning: {NOTHING}: no process group was made" in done.stderr
 
 
 @pytest.mark.parametrize("options", ["", "--require"])
@@ -165,7 +167,7 @@ def test_a_group_of_another_backend_does_not_do_where_switchml_is_required(run: 
     run.write("train.py", GROUP.format(site=str(run.site), backend="mpi"))
     done, _ = run("--require", "python train.py")
     assert done.returncode == 6
-    assert "error: --require: nothing was delegated: the process group's backend" in done.stderr
+    assert f"error: --require: {NOTHING}: the process group's backend" in done.stderr
 
 
 def test_groups_that_delegate_nothing_do_not_do_where_switchml_is_required(run: Runner) -> None:
@@ -174,7 +176,7 @@ def test_groups_that_delegate_nothing_do_not_do_where_switchml_is_required(run: 
     done, told = run("--require", "python train.py")
     assert (done.returncode, told["code"]) == (6, 6)
     why = "every allreduce was left to Gloo: 1 by operation, 1 by type"
-    assert done.stderr.splitlines()[-1] == f"error: --require: nothing was delegated: {why}"
+    assert done.stderr.splitlines()[-1] == f"error: --require: {NOTHING}: {why}"
 
 
 def test_switchml_is_not_required_of_ranks_without_it(run: Runner) -> None:

@@ -19,6 +19,8 @@ from support.disks import small
 from support.waiting import ENOUGH, has_ended, until
 
 from patchgen.extras.lab.simulator import compose_simulated
+from patchgen.extras.train import setup
+from patchgen.extras.train.result_text import NOTHING
 from patchgen.system.ports import free_port
 
 STOCK = ("--variant", "stock")
@@ -170,7 +172,7 @@ def test_a_training_run_with_a_graft_and_without(run: Runner, tmp_path: Path) ->
     ran = reports["graft"]
     assert ran.report["delegated"]
     assert ran.report["simulated"]
-    assert "the switch is simulated" in ran.err
+    assert setup.SIMULATED in ran.err
     assert messages.DELEGATES in ran.err
     for rank, report in enumerate(ran.reports):
         assert report["calls"] >= 5
@@ -229,7 +231,7 @@ def test_configurations_that_do_not_fit(run: Runner, tmp_path: Path) -> None:
     assert ran.err.count("[3.0, 3.0, 3.0, 3.0]") == 2
     why = messages.OTHER_RANK.format(0, 1)
     assert why in ran.report["reason"]
-    assert f"warning: nothing was delegated: {ran.report['reason']}" in ran.err
+    assert f"warning: {NOTHING}: {ran.report['reason']}" in ran.err
     ran = run.grafted(ALLREDUCE, options=(*configs, "--require"))
     assert ran.code == 1
     assert "RuntimeError" in ran.err

@@ -17,6 +17,8 @@ from support.trees import tool
 from support.unprivileged import directory
 from support.waiting import ENOUGH, until
 
+from patchgen.system import ports
+
 PROTOBUF = "Name: protobuf\nDescription: here\nVersion: 3\nLibs: -lprotobuf\n"
 
 
@@ -80,7 +82,7 @@ def test_what_is_refused(switch_cache: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "told"),
     [
-        ("--listen", "foo", "foo: not HOST:PORT with a port from 0 to 65535"),
+        ("--listen", "foo", f"foo: {ports.NO_ADDRESS}"),
         ("--port", "tap0", "tap0: not memif:PATH or packet:INTERFACE"),
         ("--port", "tap:0", "tap:0: not memif:PATH or packet:INTERFACE"),
         ("--port", "memif:", "memif:: not memif:PATH or packet:INTERFACE"),

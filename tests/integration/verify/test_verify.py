@@ -22,6 +22,7 @@ from support.torch import checked, located, switchml_patch, version_of
 from support.waiting import read_rest, until
 
 from patchgen.core.patch import render
+from patchgen.core.verify import summing, wheels
 from patchgen.extras.lab.simulator import compose_simulated
 from patchgen.system.ports import free_port
 
@@ -104,6 +105,7 @@ ALL = [
     "destroyed and made again",
     "the end of the ranks",
 ]
+THROUGH, FLOAT32 = summing.ranks(2), summing.STEPS["float32"]
 
 
 @dataclass(frozen=True)
@@ -227,7 +229,7 @@ def test_all_holds(torch: Patched, scratch: Path) -> None:
     assert done.code == 0
     assert "the simulator" in done.checks["patched"]["found"]
     assert "libgraft.so" in done.checks["symbols"]["found"]
-    assert "the switch is the simulator" in done.checks["2 ranks through SwitchML"]["found"]
+    assert summing.SIMULATED in done.checks[THROUGH]["found"]
     assert done.checks["sums of int32"]["found"].endswith("exact")
     assert done.checks["counters"]["found"] == "10 calls, 806152 bytes"
     assert not list(scratch.iterdir())
@@ -253,7 +255,7 @@ def test_a_plugin_of_another_torch(torch_python: Path, tmp_path: Path) -> None:
     assert done.code == 6
     told = "torch_switchml: ImportError: undefined symbol: _ZN3c10x; its libraries are not of one"
     assert done.failed["plugin"].startswith(told)
-    assert {"patched", "2 ranks through SwitchML"}.isdisjoint(done.checks)
+    assert {"patched", THROUGH}.isdisjoint(done.checks)
 
 
 def test_a_folder_of_that_name_where_the_user_is(
@@ -327,10 +329,10 @@ def test_all_that_is_wrong_is_told(
     torch.break_(after="if delegated and _dist.get_rank() == 1: tensor[255] += 1e-4")
     done = verify(torch.interpreter)
     assert done.code == 6
-    assert done.failed["sums of float32"].startswith("rank 1: 256 elements: wrong by 0.0001")
+    assert done.failed[FLOAT32].startswith("rank 1: 256 elements: wrong by 0.0001")
     assert "counted are 0 calls and 806152 bytes" in done.failed["counters"]
-    assert done.failed["destroyed and made again"] == "the sum was not delegated"
-    end, cause = done.failed["the end of the ranks"].splitlines()
+    assert done.failed[summing.STEPS["again"]] == "the sum was not delegated"
+    end, cause = done.failed[summing.END].splitlines()
     assert end == "died of SIGSEGV"
     assert cause.startswith("the cause: under Python 3.")
     assert cause.endswith("such as 3.7 or 3.8, does not have it")
@@ -343,16 +345,16 @@ def test_products_that_are_wrong(torch: Patched) -> None:
     done = verify(torch.interpreter)
     assert done.code == 6
     assert done.failed["matrix product"].startswith("wrong by 1, allowed is ")
-    assert "2 ranks through SwitchML" not in done.checks
+    assert THROUGH not in done.checks
 
 
 def test_a_rank_that_dies(torch: Patched) -> None:
     torch.break_(before="delegated and _dist.get_rank() == 1 and os.kill(os.getpid(), 9)")
     done = verify(torch.interpreter)
     assert done.code == 6
-    assert "rank 1: died of SIGKILL" in done.failed["sums of float32"]
-    assert f"rank 0: RuntimeError: {messages.FAILED}" in done.failed["sums of float32"]
-    assert list(done.checks)[-1] == "sums of float32", "the rest is not looked at"
+    assert "rank 1: died of SIGKILL" in done.failed[FLOAT32]
+    assert f"rank 0: RuntimeError: {messages.FAILED}" in done.failed[FLOAT32]
+    assert list(done.checks)[-1] == FLOAT32, "the rest is not looked at"
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
@@ -401,7 +403,7 @@ def test_a_wheel_without_lapack_and_configurations_of_the_user(
     ]
     done = verify(wheel, "--python", torch_python, *(f"--config={path}" for path in files))
     checks = [name.replace("2 ranks", "3 ranks") for name in ALL]
-    assert list(done.checks) == ["contents of the wheel", *checks]
+    assert list(done.checks) == [wheels.NAME, *checks]
     assert str(scratch) in done.checks["torch imports"]["found"]
     assert list(done.failed) == ["singular values"]
     assert not done.checks["singular values"]["required"]
@@ -418,8 +420,8 @@ def test_a_wheel_that_is_damaged(torch: Patched, torch_python: Path, tmp_path: P
     )
     done = verify(wheel, "--python", torch_python)
     assert done.code == 6
-    assert list(done.checks) == ["contents of the wheel"]
-    assert "torch/__init__.py" in done.failed["contents of the wheel"]
+    assert list(done.checks) == [wheels.NAME]
+    assert "torch/__init__.py" in done.failed[wheels.NAME]
 
 
 def test_an_interpreter_is_named_once(torch_python: Path) -> None:
@@ -457,4 +459,4 @@ def test_the_real_client_library(
     assert done.failed == {}
     assert list(done.checks) == ALL
     assert "the real client library" in done.checks["patched"]["found"]
-    assert "not a switch" in done.checks["2 ranks through SwitchML"]["found"]
+    assert "not a switch" in done.checks[THROUGH]["found"]

@@ -36,8 +36,14 @@ PACKAGES = {
         for name, debian in flag.libraries.items()
     },
 }
+NOT_LOCKED = "not in the lock"
 _CARDS = [flag.field for flag in FLAGS if flag.cards]
 _SHOWN = 3  # undefined symbols
+
+
+def of_lock(version: str) -> str:
+    """Return what a check of a locked version has found."""
+    return f"{version} of the lock"
 
 
 def relock(do: str = "change it") -> str:

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from patchgen.core.recipes import BLAS, Limits
 from patchgen.core.wheel.check import advice
-from patchgen.core.wheel.check.advice import lines, relock
+from patchgen.core.wheel.check.advice import NOT_LOCKED, lines, of_lock, relock
 from patchgen.core.wheel.check.configure import Configuration
-from patchgen.core.wheel.check.facts import Facts
+from patchgen.core.wheel.check.facts import ACCEPTABLE, Facts
 from patchgen.errors import ToolError
 from patchgen.system.checks import Check
 from patchgen.system.paths import describe, native
@@ -18,7 +18,7 @@ from patchgen.system.paths import describe, native
 _LATER = {"boost-cpp": "libboost-devel"}  # later names of packages
 _GLOG = Limits("the client library", {"glog": "<0.6"})
 _ENDS = ("so", "a")
-_BLAS = "BLAS and LAPACK"
+_BLAS = ACCEPTABLE["no-blas"]
 _LOCKED = (("mkl", "mkl-include"), ("openblas",), ("openblas-devel",))  # alternatives
 _WITHOUT = "products of matrices are slow without, and torch.svd and its like raise"
 _ACCEPT = "or build without: --accept no-blas"
@@ -122,6 +122,6 @@ def _find_locked_blas(facts: Facts) -> Check:
     for names in _LOCKED:
         versions = [facts.find_locked(name) for name in names]
         if all(versions):
-            return Check(_BLAS, (), f"{names[0]} {versions[0]} of the lock")
+            return Check(_BLAS, (), of_lock(f"{names[0]} {versions[0]}"))
     put = relock("put mkl and mkl-include")
-    return Check(_BLAS, (f"not in the lock; {_WITHOUT}", f"{put}; {_ACCEPT}"))
+    return Check(_BLAS, (f"{NOT_LOCKED}; {_WITHOUT}", f"{put}; {_ACCEPT}"))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from patchgen.core import recipes as versions
-from patchgen.core.wheel.check.advice import lines, relock
+from patchgen.core.wheel.check.advice import lines, of_lock, relock
 from patchgen.core.wheel.check.facts import Facts
 from patchgen.core.wheel.check.tools import Answer
 from patchgen.errors import ToolError
@@ -31,7 +31,7 @@ def _check_compilers(facts: Facts) -> Check:
     limits, limit = facts.limits, "gcc with CUDA" if facts.cuda else "gcc"
     if facts.locked and facts.locked.gcc:
         wrong = limits.problems("gcc", facts.locked.gcc, relock(), limit)
-        return Check("compiler", wrong, f"gcc {facts.locked.gcc} of the lock")
+        return Check("compiler", wrong, of_lock(f"gcc {facts.locked.gcc}"))
     wanted = limits.text(limit)
     advice = f"install gcc{' ' + wanted if wanted else ''} and set CC and CXX to it"
     if facts.locked:  # which ignores CC and CXX
@@ -69,7 +69,7 @@ def check_cmake(facts: Facts) -> Iterator[Check]:
     locked = facts.find_locked("cmake")
     if locked:
         wrong = facts.limits.problems("cmake", locked, relock())
-        yield Check("cmake", wrong, f"{locked} of the lock")
+        yield Check("cmake", wrong, of_lock(locked))
     elif facts.has_packages:
         advice = f"run: python3 -m pip install 'cmake{facts.limits.text('cmake')}'"
         yield _judge("cmake", facts.cmake, facts.limits, advice)
@@ -79,7 +79,7 @@ def check_ninja(facts: Facts) -> Iterator[Check]:
     """Check the ninja of the build; make works as well."""
     locked, advice = facts.find_locked("ninja"), "run: python3 -m pip install ninja"
     if locked:
-        yield Check("ninja", (), f"{locked} of the lock")
+        yield Check("ninja", (), of_lock(locked))
     elif facts.has_packages and facts.ninja is None and facts.has_make:
         problem = f"not on PATH; make builds as well, but slower and without progress; {advice}"
         yield Check("ninja (optional)", (problem,), required=False)
@@ -115,9 +115,7 @@ def _check_nvcc(facts: Facts) -> Check:
     advice += ", or USE_CUDA=0 to build without"
     home, locked = facts.request.given.get("CUDA_HOME"), facts.find_locked("cudatoolkit-dev")
     if locked and not home and not (facts.locked and facts.locked.prefix):
-        return Check(
-            "CUDA", limits.problems("CUDA", locked, relock(), "cuda"), f"{locked} of the lock"
-        )
+        return Check("CUDA", limits.problems("CUDA", locked, relock(), "cuda"), of_lock(locked))
     if answer is None:
         path = os.path.join(os.path.abspath(home), "bin", "nvcc") if home else ""
         return Check("CUDA", (f"no {describe(path) if path else 'nvcc on PATH'}; {advice}",))

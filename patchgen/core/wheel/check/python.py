@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from packaging.version import Version
 
 from patchgen.core.recipes import EXIT, Limits, plain
-from patchgen.core.wheel.check.advice import relock
+from patchgen.core.wheel.check.advice import NOT_LOCKED, of_lock, relock
 from patchgen.core.wheel.check.facts import Facts, list_packages
 from patchgen.errors import ToolError
 from patchgen.system.checks import Check
@@ -50,12 +50,12 @@ def _locked(facts: Facts) -> Iterator[Check]:
     if version is None:
         if facts.has_packages:  # else the row about the lock has the problem
             put = relock(f"put python{facts.limits.text('python')}")
-            yield Check("Python", (f"not in the lock; {put}",))
+            yield Check("Python", (f"{NOT_LOCKED}; {put}",))
         return
     wrong = facts.limits.problems("Python", version, relock(), "python")
     found = {name: facts.find_locked(name) for name in list_packages(facts.limits, facts.locked)}
     there = {name: version for name, version in found.items() if version}
-    yield Check("Python", wrong, f"{version} of the lock")
+    yield Check("Python", wrong, of_lock(version))
     yield from _exit(facts.limits, version, relock())
     yield from _check_packages(facts, version, there, None)
 
@@ -98,6 +98,6 @@ def _check_packages(
             problem = f"not there: {_WITHOUT[name]}; {advice}"
             yield Check(f"{name} (optional)", (problem,), required=False)
         else:
-            where = "not there" if install else "not in the lock"
+            where = "not there" if install else NOT_LOCKED
             wrong.append(f"{name}: {where}; {advice}")
     yield Check("Python packages", tuple(wrong), there)

@@ -11,7 +11,7 @@ from patchgen.errors import CheckError, file_errors
 from patchgen.extras.train.demo import payload, training
 from patchgen.extras.train.demo.comparison import Comparison
 from patchgen.extras.train.job import Job
-from patchgen.extras.train.result_text import reason
+from patchgen.extras.train.result_text import NOTHING, reason
 from patchgen.extras.train.setup import Setup, prepare, stock_setup
 from patchgen.extras.train.variants import AUTO
 from patchgen.system import files, lock, paths
@@ -61,8 +61,7 @@ def run_demo(request: DemoRequest) -> Comparison:
         switchml = _train(request, setup, "switchml", "SwitchML")
         if not switchml.calls:
             raise CheckError(
-                f"nothing was delegated: {reason(switchml.result)}; "
-                f"what the ranks wrote is in {switchml.log}"
+                f"{NOTHING}: {reason(switchml.result)}; what the ranks wrote is in {switchml.log}"
             )
         stock = _train(request, stock_setup(job, setup.torch), "gloo", "stock Gloo")
     outcome = Comparison(stock, switchml)

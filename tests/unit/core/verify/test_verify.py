@@ -109,7 +109,7 @@ def test_each_step_is_a_check_with_what_rank_0_found() -> None:
     ]
     checks = summing.merge_answers(done, NAMES)
     assert [(check.name, check.found) for check in checks] == [
-        ("first", "by 0"), ("second", ""), ("the end of the ranks", "")
+        ("first", "by 0"), ("second", ""), (summing.END, "")
     ]  # fmt: skip
     assert hold(checks)
 
@@ -197,8 +197,8 @@ def test_what_is_wrong_without_switchml_is_told_alone(
     assert [(check.name, check.problems) for check in checks] == [
         ("matrix product", ()),
         ("singular values", ()),
-        ("2 ranks without SwitchML", ("wrong",)),
-        ("the end of the ranks", ()),
+        (summing.ranks(2, "without"), ("wrong",)),
+        (summing.END, ()),
     ]
 
 

@@ -24,6 +24,8 @@ from patchgen.errors import CheckError
 from patchgen.options import resolve
 from patchgen.system.checks import Check
 
+BLAS = ACCEPTABLE["no-blas"]
+
 FUNCTIONS = {
     "environment.make_lock": Stage.LOCK,
     "tree.fetch_source": Stage.SOURCE,
@@ -175,13 +177,13 @@ def test_what_the_user_accepts_is_handed_to_check(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def find(request: building.BuildRequest) -> Check:
-        return Check("BLAS and LAPACK", ("none",), required="no-blas" not in request.accepted)
+        return Check(BLAS, ("none",), required="no-blas" not in request.accepted)
 
     notes, asked = note(monkeypatch, [], find), request(tmp_path)
-    with pytest.raises(CheckError, match="BLAS and LAPACK: none"):
+    with pytest.raises(CheckError, match=f"{BLAS}: none"):
         building.build(asked, lambda _: None)
     assert notes == ["look source", "check"]
-    assert [row.name for row in building.plan(asked).missing] == ["BLAS and LAPACK"]
+    assert [row.name for row in building.plan(asked).missing] == [BLAS]
     accepting = replace(asked, accepted=("no-blas",))
     assert not building.plan(accepting).missing
     building.build(accepting, lambda _: None)

@@ -11,6 +11,7 @@ import pytest
 from patchgen.core.patch import pins
 from patchgen.core.wheel import env
 from patchgen.core.wheel.check import ACCEPTABLE, link, programs, python, room
+from patchgen.core.wheel.check.advice import NOT_LOCKED, of_lock
 from patchgen.core.wheel.check.environment import LockedEnvironment, find_environment
 from patchgen.core.wheel.check.facts import Client, Facts
 from patchgen.core.wheel.request import BuildRequest
@@ -159,8 +160,8 @@ MKL = {"mkl": "2020.4", "mkl-include": "2020.4"}
 @pytest.mark.parametrize(
     ("packages", "found"),
     [
-        (MKL, "mkl 2020.4 of the lock"),
-        ({"openblas": "0.3.21"}, "openblas 0.3.21 of the lock"),
+        (MKL, of_lock("mkl 2020.4")),
+        ({"openblas": "0.3.21"}, of_lock("openblas 0.3.21")),
         ({"mkl": "2020.4"}, ""),
         ({"libopenblas": "0.3.21"}, ""),
     ],
@@ -196,8 +197,8 @@ def test_gcc_9_is_refused_with_cuda_only() -> None:
 @pytest.mark.parametrize(
     ("package", "row", "problem", "required"),
     [
-        ("python", "Python", f"not in the lock; put python>=3.6.2,<3.10 {RELOCK}", True),
-        ("pyyaml", "Python packages", f"pyyaml: not in the lock; put pyyaml {RELOCK}", True),
+        ("python", "Python", f"{NOT_LOCKED}; put python>=3.6.2,<3.10 {RELOCK}", True),
+        ("pyyaml", "Python packages", f"pyyaml: {NOT_LOCKED}; put pyyaml {RELOCK}", True),
         (
             "numpy",
             "numpy (optional)",

@@ -12,7 +12,6 @@ from patchgen.options import resolve
 from patchgen.system.checks import Check
 
 ALWAYS = ("glog", "boost_program_options")
-RELOCK = "in the environment file, then run: switchml-patch env lock"
 
 
 @pytest.mark.parametrize(
@@ -29,7 +28,7 @@ RELOCK = "in the environment file, then run: switchml-patch env lock"
         (
             "ld.lld: error: unable to find library -libverbs\n",
             True,
-            [f"no library ibverbs; put rdma-core {RELOCK}"],
+            [f"no library ibverbs; {advice.relock('put rdma-core')}"],
         ),
         (
             "ld: cannot find -lmnl",
@@ -104,7 +103,7 @@ def locked(packages: dict[str, str], *, simulator: bool) -> Facts:
     return Facts(request, client, LockedEnvironment(packages=packages))
 
 
-GLOG = f"glog 0.7.1: the client library builds with <0.6; change it {RELOCK}"
+GLOG = f"glog 0.7.1: the client library builds with <0.6; {advice.relock()}"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +116,7 @@ GLOG = f"glog 0.7.1: the client library builds with <0.6; change it {RELOCK}"
             {"libboost-devel": "1.86"},
             True,
             "boost-cpp 1.86",
-            [f"no library glog in the lock; put glog {RELOCK}"],
+            [f"no library glog in the lock; {advice.relock('put glog')}"],
         ),
     ],
 )

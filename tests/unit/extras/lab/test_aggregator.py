@@ -9,6 +9,7 @@ import pytest
 from patchgen.core.library import config
 from patchgen.errors import OptionsError
 from patchgen.extras.lab.simulator import aggregator, compose_simulated
+from patchgen.system.ports import NO_ADDRESS
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def test_without_it_the_configuration_is_also_for_the_real_library() -> None:
 
 @pytest.mark.parametrize("address", ["", "host", ":5", "host:", "host:0", "host:65536", "host:x"])
 def test_what_is_no_address(address: str) -> None:
-    with pytest.raises(OptionsError, match="not HOST:PORT"):
+    with pytest.raises(OptionsError, match=NO_ADDRESS):
         compose_simulated(aggregator=address)
 
 

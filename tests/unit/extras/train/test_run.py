@@ -280,7 +280,7 @@ def test_why_nothing_was_delegated(
     assert telling.data(ended)["reason"] == telling.reason(ended)
     if reason:
         assert reason in telling.reason(ended)
-        assert [*telling.lines(ended)][-1].startswith("warning: nothing was delegated: ")
+        assert [*telling.lines(ended)][-1].startswith(f"warning: {telling.NOTHING}: ")
     else:
         assert telling.reason(ended) == ""
         assert not any("warning" in told for told in telling.lines(ended))

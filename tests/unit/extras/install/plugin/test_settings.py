@@ -34,24 +34,21 @@ def settings(**given: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("name", "value", "wanted"),
     [
-        ({"bits": 0}, "bits=0: give an integer from 1 to 8, or 32 for no quantization"),
-        ({"bits": 9}, "bits=9: give an integer from 1 to 8, or 32 for no quantization"),
-        ({"bits": True}, "bits=True: give an integer from 1 to 8, or 32 for no quantization"),
-        ({"bits": "4"}, "bits='4': give an integer from 1 to 8, or 32 for no quantization"),
-        ({"bucket_size": 0}, "bucket_size=0: give an integer from 1 to 2147483648"),
-        ({"layer_min_size": -1}, "layer_min_size=-1: give an integer from 0 to 2147483648"),
-        ({"layer_min_size": 1e3}, "layer_min_size=1000.0: give an integer from 0 to 2147483648"),
-        ({"stochastic": 1}, "stochastic=1: give True or False"),
-        ({"error_feedback": None}, "error_feedback=None: give True or False"),
-        ({"seed": -1}, "seed=-1: give an integer from 0 to 9223372036854775807"),
+        *(("bits", value, "an integer from 1 to 8, or 32 for no quantization")
+          for value in (0, 9, True, "4")),
+        ("bucket_size", 0, "an integer from 1 to 2147483648"),
+        *(("layer_min_size", value, "an integer from 0 to 2147483648") for value in (-1, 1e3)),
+        ("stochastic", 1, "True or False"),
+        ("error_feedback", None, "True or False"),
+        ("seed", -1, "an integer from 0 to 9223372036854775807"),
     ],
-)
-def test_what_does_not_fit_is_refused(given: dict[str, Any], told: str) -> None:
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(name: str, value: Any, wanted: str) -> None:
     with pytest.raises(ValueError, match=r".") as raised:
-        settings(**given)
-    assert str(raised.value) == told
+        settings(**{name: value})
+    assert str(raised.value) == f"{name}={value!r}: give {wanted}"
 
 
 def test_the_last_rule_that_matches_counts() -> None:
