@@ -18,6 +18,7 @@ from patchgen.extras.install.graft.identity import Identity
 from patchgen.extras.install.payload import graft_hook
 from support import command
 from support.trees import tool
+from support.waiting import captured
 
 VERSION = "1.2.3"
 COMMIT = "0123456789" * 4
@@ -113,10 +114,7 @@ def python_run(python: Path | str, *arguments: str, **env: str) -> subprocess.Co
     """Run an interpreter with no variables of ours but `env`."""
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith(("SWITCHML_", "PYTHON"))}  # fmt: skip
-    return subprocess.run(
-        [python, *arguments], env={**kept, **env}, cwd="/", capture_output=True, text=True,
-        check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+    return captured([python, *arguments], env={**kept, **env}, cwd="/", stdin=subprocess.DEVNULL)
 
 
 BROKEN = "torch cannot be imported"

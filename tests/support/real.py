@@ -19,6 +19,7 @@ from support.configs import with_values
 from support.launcher import Launcher, Rank, Started
 from support.shared import once
 from support.torch import checked
+from support.waiting import captured
 
 SOUND = lab.Faults()
 FAULTS = lab.Faults(loss=0.02, duplicate=0.02, reorder=0.02, seed=1)
@@ -66,10 +67,8 @@ def compiled(source: Path, home: Path, program: Path, *flags: str) -> Path:
     """Return a program that calls the client library of a SWITCHML_HOME, with nothing between."""
     environ = {**os.environ, "PKG_CONFIG_PATH": str(home / "lib" / "pkgconfig")}
     command = ["pkg-config", "--cflags", "--libs", "switchml-client"]
-    found = subprocess.run(command, env=environ, check=True, capture_output=True, text=True)
-    dpdk = subprocess.run(
-        ["pkg-config", "--cflags", "libdpdk"], check=True, capture_output=True, text=True
-    )
+    found = captured(command, env=environ, check=True)
+    dpdk = captured(["pkg-config", "--cflags", "libdpdk"], check=True)
     # The headers want the macros that the library was built with, and find each other.
     macros = ["-DDPDK", "-DDUMMY", "-DTIMEOUTS", "-DNDEBUG", "-include", "rte_config.h"]
     subprocess.run(

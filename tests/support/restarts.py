@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from support.waiting import ENOUGH
+from support.waiting import captured
 
 PROGRAM = Path(__file__).parents[1] / "payload" / "restarted_rank.py"
 WORLD = 2
@@ -49,10 +48,9 @@ def check_goes_on(
 ) -> None:
     """Run the job, and check that it continues from its checkpoint and delegates."""
     environ = {**_environment(), "OMP_NUM_THREADS": "1", **env}
-    done = subprocess.run(
-        [*command, str(PROGRAM), str(place), backend, json.dumps(kills)],
-        cwd=place, env=environ, capture_output=True, text=True, check=False, timeout=ENOUGH,
-    )  # fmt: skip
+    done = captured(
+        [*command, str(PROGRAM), str(place), backend, json.dumps(kills)], cwd=place, env=environ
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     for rank in range(WORLD):
         seen = json.loads((place / f"{rank}.json").read_text())

@@ -27,6 +27,7 @@ from support import command, simulator
 from support.forking import Servers
 from support.launcher import Launcher, Rank
 from support.shared import once
+from support.waiting import captured
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # Nothing of it is timed. g++ takes twice as long with torch's headers, and more to optimize.
@@ -107,9 +108,7 @@ def built_plugin(
         (site / "torch.pth").write_text(f"{located(torch).parent}\n")
         python = scratch / "venv" / "bin" / "python"
         pip = [sys.executable, run_pip.__file__, "--python", str(python)]
-        installed = subprocess.run(
-            [*pip, "install", "--no-index", str(wheel)], capture_output=True, text=True, check=False
-        )
+        installed = captured([*pip, "install", "--no-index", str(wheel)])
         assert installed.returncode == 0, installed.stderr
 
     made = once(factory, name, make)
@@ -135,10 +134,8 @@ def plugin_launcher(plugin: Plugin, home: Path, scratch: Path, servers: Servers)
 
 def pypi_interpreter(script: str) -> Path:
     """Return an interpreter with packages of PyPI, made by a script in ci/."""
-    made = subprocess.run(
-        [REPOSITORY / "ci" / script], capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHON": sys.executable},
-    )  # fmt: skip
+    environ = {**os.environ, "PYTHON": sys.executable}
+    made = captured([REPOSITORY / "ci" / script], env=environ, timeout=None)
     if made.returncode != 0:
         pytest.skip(f"ci/{script} needs a registry that has them: {made.stderr[-300:]}")
     return Path(made.stdout.strip())
@@ -174,7 +171,7 @@ def _unpack(scratch: Path) -> Path:
         shutil.copytree(given, tree, symlinks=True, ignore=shutil.ignore_patterns(".git"))
         return tree
     script = REPOSITORY / "ci" / "debian-source"
-    done = subprocess.run([script], capture_output=True, text=True, check=False)
+    done = captured([script], timeout=None)
     if done.returncode != 0:
         pytest.skip(f"ci/debian-source needs Debian 12 and its archive: {done.stderr[-300:]}")
     wanted = [f"*/{path}" for path in SOURCES]
@@ -249,9 +246,7 @@ def torch_launcher(torch_python: Path, tmp_path_factory: pytest.TempPathFactory)
     """Return torchrun where this torch has it, else its forerunner."""
     if Version(version_of(torch_python)) >= Version("2.4"):
         code = "import torch.distributed as dist; dist.TCPStore('127.0.0.1', 0, 1, True)"
-        store = subprocess.run(
-            [torch_python, "-c", code], capture_output=True, text=True, check=False
-        )
+        store = captured([torch_python, "-c", code])
         if "libuv" in store.stderr:
             pytest.skip("this torch was built without libuv, which its torchrun needs")
     if (located(torch_python) / "distributed" / "run.py").exists():

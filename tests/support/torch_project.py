@@ -30,6 +30,7 @@ from pathlib import Path
 import pytest
 
 from patchgen.core.patch import pinning, pins
+from support.waiting import captured
 
 PYTHON = "/usr/bin/python3"
 DEBIAN_TORCH = Path("/usr/lib/python3/dist-packages/torch")
@@ -96,7 +97,7 @@ def debian_source() -> Path:
     if not (DEBIAN_TORCH / "__init__.py").exists():
         pytest.skip("no Debian 12 with python3-torch: ci/packages")
     script = _HERE.parents[1] / "ci" / "debian-source"
-    done = subprocess.run([script], capture_output=True, text=True, check=False)
+    done = captured([script], timeout=None)
     if done.returncode != 0:
         pytest.skip(f"ci/debian-source needs Debian 12 and its archive: {done.stderr[-300:]}")
     return Path(done.stdout.strip())
@@ -175,9 +176,7 @@ def git(cwd: Path, *arguments: str) -> str:
     for role in ("AUTHOR", "COMMITTER"):
         env |= {f"GIT_{role}_NAME": "Tester", f"GIT_{role}_EMAIL": "tester@localhost",
                 f"GIT_{role}_DATE": _DATE}  # fmt: skip
-    done = subprocess.run(
-        ["git", *arguments], cwd=cwd, env=env, capture_output=True, text=True, check=False
-    )
+    done = captured(["git", *arguments], cwd=cwd, env=env)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

@@ -5,10 +5,24 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 ENOUGH = 900.0  # seconds, many times what anything that is waited for takes on a busy machine
+
+
+def captured(
+    command: Sequence[str | Path],
+    *,
+    check: bool = False,
+    timeout: float | None = ENOUGH,
+    **more: Any,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, and return its output as text."""
+    return subprocess.run(
+        command, capture_output=True, text=True, check=check, timeout=timeout, **more
+    )
 
 
 def until(

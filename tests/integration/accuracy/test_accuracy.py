@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from support.simulator import Home, fixed_point_sum, job, packets
 from support.trees import tool
+from support.waiting import captured
 
 from patchgen.extras.accuracy.fixed_point import FixedPoint
 from patchgen.extras.accuracy.measure import Method
@@ -162,13 +162,7 @@ def test_without_the_extra(tmp_path: Path) -> None:
         "import sys; sys.modules['numpy'] = None\n"
         "from patchgen.cli import main; main(sys.argv[1:], prog_name='switchml-patch')"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "accuracy"],
-        cwd=tmp_path,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    done = captured([sys.executable, "-c", code, "accuracy"], cwd=tmp_path)
     command = shlex.join([sys.executable, "-m", "pip", "install", "numpy>=1.21"])
     assert (done.returncode, done.stderr) == (
         4,

@@ -15,6 +15,7 @@ import pytest
 from support import messages, metrics
 from support.delegate import CPP, FAULTS, GROUP_MS, compile_alone, compiled, render, run, unite
 from support.simulator import SANITIZED, SANITIZERS, SANITIZING, sanitized_prefix
+from support.waiting import captured
 
 from patchgen.system.ports import free_port
 
@@ -427,9 +428,7 @@ def test_what_cannot_be_filled_in(program: Path, tmp_path: Path) -> None:
 def test_threads(program: Path, request: pytest.FixtureRequest) -> None:
     """The threads that take parts of a row; no fork under ThreadSanitizer."""
     arguments = [] if request.node.callspec.params["program"] == "thread" else ["forked"]
-    done = subprocess.run(
-        [program, "threads", *arguments], capture_output=True, text=True, timeout=240, check=False
-    )
+    done = captured([program, "threads", *arguments])
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
 
 
@@ -448,11 +447,8 @@ def test_metrics_file(sanitizer: str, tmp_path: Path) -> None:
     render(tmp_path)
     (tmp_path / "pages").mkdir()
     program = compile_alone("metrics", tmp_path, sanitizer)
-    done = subprocess.run(
-        [program, str(tmp_path / "pages")],
-        env={**os.environ, "TSAN_OPTIONS": "halt_on_error=1"},
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
+    environ = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1"}
+    done = captured([program, str(tmp_path / "pages")], env=environ)
     assert (done.stdout, done.stderr) == ("ok\n", "")
     metric = metrics.parse((tmp_path / "pages" / "page.prom").read_text())
     assert metric.labels == {"host": 'a"b\\c?d?', "rank": "1"}
@@ -472,7 +468,5 @@ def test_values_that_a_rank_fills_in(tmp_path: Path) -> None:
     device = tmp_path / "sys/bus/pci/devices/0000:81:00.0"
     (device / "net/ens1f0").mkdir(parents=True)
     (device / "local_cpulist").write_text("2-3,6\n")
-    done = subprocess.run(
-        [program, tmp_path / "sys"], capture_output=True, text=True, check=False, timeout=300
-    )
+    done = captured([program, tmp_path / "sys"])
     assert (done.stdout, done.stderr) == ("ok\n", "")

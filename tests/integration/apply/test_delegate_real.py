@@ -10,7 +10,6 @@ import contextlib
 import re
 import shutil
 import socket
-import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +21,7 @@ from support.configs import with_values
 from support.delegate import CPP, FAULTS, compiled, environment, render, run, unite
 from support.shared import once
 from support.simulator import Home
+from support.waiting import captured
 
 from patchgen.extras.accuracy.fixed_point import may_overflow
 from patchgen.system.ports import free_port
@@ -90,9 +90,7 @@ def told(built: Path, scratch: Path, *, all_sizes: bool = False, **given: Any) -
     config = scratch / "switchml.cfg"
     config.write_text(with_values((built / "switchml.cfg").read_text(), values))
     command = [str(built / "objection"), str(config), *(["all"] if all_sizes else [])]
-    done = subprocess.run(
-        command, env=environment(env), capture_output=True, text=True, check=True, cwd=scratch
-    )
+    done = captured(command, env=environment(env), check=True, cwd=scratch)
     return done.stdout.splitlines()
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from support.trees import FLAGS, Tree, commit, generate, git
+from support.waiting import captured
 
 from patchgen.core.patch import pinning, pins
 from patchgen.core.patch.state import inspect
@@ -56,9 +56,7 @@ def test_the_patch_applies_without_an_offset(tree: Tree, way: str) -> None:
     before = tree.contents()
     output = generate(tree)
     git(tree.root, "apply", "--check", output)
-    done = subprocess.run(
-        [*WAYS[way], output], cwd=tree.root, check=True, capture_output=True, text=True
-    )
+    done = captured([*WAYS[way], output], cwd=tree.root, check=True)
     assert "offset" not in done.stdout + done.stderr
     assert tree.state() == "patched"
     assert "nothing to do" in tree.run("apply", *FLAGS)

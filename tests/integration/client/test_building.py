@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from support import client_source
 from support import cmake as fakes
 from support.shared import once
+from support.waiting import captured
 
 from patchgen.core.library import homes
 from patchgen.errors import ToolError, TreeError
@@ -64,17 +64,17 @@ def test_a_program_links_with_it(home: Path, tmp_path: Path) -> None:
         'eval "g++ -std=c++17 program.cpp -o program '
         '$(pkg-config --cflags --libs switchml-client)" && ./program'
     )
-    done = subprocess.run(
+    done = captured(
         ["sh", "-c", script],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
+        cwd=tmp_path,
         env={**os.environ, "PKG_CONFIG_PATH": str((moved / homes.MODULE).parent)},
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stdout) == (0, "fixed\n"), done.stderr
 
 
 def test_the_status_of_a_home(home: Path) -> None:
     command = [sys.executable, "-m", "patchgen", "client", "status", str(home)]
-    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    told = captured(command)
     assert told.returncode == 3  # it has none of the fixes that there are
     lines = told.stdout.splitlines()
     assert lines[:3] == [
@@ -83,7 +83,7 @@ def test_the_status_of_a_home(home: Path) -> None:
         "fixes: honest",
     ]
     assert any(line.startswith("lacks duplicates: A second answer") for line in lines)
-    told = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
+    told = captured([*command, "--json"])
     data = json.loads(told.stdout)
     assert (told.returncode, data["commit"], data["fixes"]) == (3, COMMIT, ["honest"])
     assert "stale-timers" in data["lacking"]
@@ -115,14 +115,7 @@ def test_homes_of_ones_own(tmp_path: Path) -> None:
     )
     environ = {**os.environ, "PKG_CONFIG_PATH": str(home / "lib" / "pkgconfig")}
     command = "g++ program.cpp -o program $(pkg-config --libs switchml-client) && ./program"
-    done = subprocess.run(
-        ["sh", "-c", command],
-        cwd=tmp_path,
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = captured(["sh", "-c", command], cwd=tmp_path, env=environ)
     assert (done.returncode, done.stdout) == (0, "1"), done.stderr
 
 
@@ -152,11 +145,10 @@ def test_pkg_config_is_asked_once(tmp_path: Path) -> None:
         + "".join(f'message(STATUS "${{HERE_{name}}}")\n' for name in names)
         + 'message(STATUS "${GONE_FOUND}${GONE_LDFLAGS}")\n'
     )
-    done = subprocess.run(
+    done = captured(
         ["cmake", "-P", script],
-        capture_output=True, text=True, check=False,
         env={**os.environ, "CMAKE_PREFIX_PATH": f"{tmp_path}/none:{home}", "PKG_CONFIG_PATH": ""},
-    )  # fmt: skip
+    )
     assert done.stdout.splitlines() == [
         "-- TRUE",
         f"-- -I{home}/include;-DONE",

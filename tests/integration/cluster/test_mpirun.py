@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from support.hosts import INTERFACE
 from support.serving import serving
 from support.slurm import Slurm
 from support.torch import Plugin
-from support.waiting import ENOUGH
+from support.waiting import captured
 
 from patchgen.extras.lab.simulator import compose_simulated
 
@@ -55,10 +54,9 @@ def test_mpiexec_of_mpich(
     command += ["-launcher", "rsh", "-launcher-exec", str(agent), "-iface", INTERFACE]
     with serving(cache, tmp_path / "counters", 4, *first.command(), host=first.address) as switch:
         config.write_text(compose_simulated(aggregator=switch.address))
-        done = subprocess.run(
-            first.command(*command, plugin.python, cluster.PROGRAM, tmp_path),
-            cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=ENOUGH,
-        )  # fmt: skip
+        done = captured(
+            first.command(*command, plugin.python, cluster.PROGRAM, tmp_path), cwd=tmp_path, env=env
+        )
     assert done.returncode == 0, done.stderr
     found = cluster.read_records(tmp_path, 4)
     cluster.check_delegated(found, 2)

@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from support.waiting import captured
 
 from patchgen.errors import CheckError, OptionsError
 from patchgen.system.payload import run_pip
@@ -68,9 +69,7 @@ def installed(made: Path) -> Path:
 
 
 def run(program: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [program, *arguments], cwd=cwd, capture_output=True, text=True, check=False
-    )
+    return captured([program, *arguments], cwd=cwd)
 
 
 def test_installed_from_a_wheel_a_build_finds_its_environment_file(
@@ -102,9 +101,7 @@ def test_a_plan_without_the_extras_names_them(tmp_path: Path) -> None:
     for lock in (None, "conda-lock.yml"):
         if lock is not None:
             (tmp_path / lock).write_text("package:\n- name: cudatoolkit-dev\n")
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
-        )
+        done = captured(command, cwd=tmp_path, env=environ)
         assert done.returncode == CheckError.exit_code, done.stderr
         assert "to do        lock" in done.stdout
         assert "USE_CUDA=1" in done.stdout

@@ -8,7 +8,6 @@ import math
 import os
 import re
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from support.chaos.switches import Simulated
 from support.launcher import Launcher
 from support.prometheus import ALERTS, Prometheus, monitoring
 from support.torch import results
-from support.waiting import until
+from support.waiting import captured, until
 
 from docs import dashboard, grafana
 
@@ -36,7 +35,7 @@ ANSWERS = "SWITCHML_TEST_DASHBOARD"
 def promtool(programs: Path, *arguments: str | Path, text: str | None = None) -> None:
     """Run promtool, which has no complaint."""
     command = [programs / "promtool", *arguments]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    done = captured(command, input=text)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
 
 

@@ -14,7 +14,7 @@ import pytest
 from support import torch_project
 from support.simulator import FLAGS
 from support.torch import Plugin, plugin_here
-from support.waiting import ENOUGH, has_ended, read_rest, read_until, until
+from support.waiting import captured, has_ended, read_rest, read_until, until
 
 from patchgen.extras.train.result_text import NOTHING
 
@@ -53,11 +53,7 @@ def environment(**environ: str) -> dict[str, str]:
 def demo(
     python: Path, output: Path, cache: Path, **environ: str
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(python, output, cache),
-        cwd=output.parent, env=environment(**environ),
-        capture_output=True, text=True, check=False, timeout=ENOUGH,
-    )  # fmt: skip
+    return captured(command(python, output, cache), cwd=output.parent, env=environment(**environ))
 
 
 def wrapper(path: Path, python: Path, lines: str) -> Path:

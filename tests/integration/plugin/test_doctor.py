@@ -6,7 +6,6 @@ The rows of docs/doctor.md that need no client library of SwitchML.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from support.launcher import Launcher
 from support.one_way import lossy
 from support.serving import serving
 from support.torch import Plugin
+from support.waiting import captured
 
 from patchgen.system.ports import free_port
 
@@ -183,10 +183,7 @@ def test_all_packets_are_lost(
 
 
 def test_what_is_not_started_by_a_launcher(plugin: Plugin) -> None:
-    done = subprocess.run(
-        [plugin.python, "-m", "switchml_doctor"],
-        capture_output=True, text=True, check=False, env={"PATH": "/usr/bin"},
-    )  # fmt: skip
+    done = captured([plugin.python, "-m", "switchml_doctor"], env={"PATH": "/usr/bin"})
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("doctor: RANK is not set; start it by torchrun, srun or mpirun")
 
@@ -195,21 +192,16 @@ def test_a_report_that_cannot_be_written(plugin: Plugin, tmp_path: Path) -> None
     """It is told before the ranks meet."""
     place = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
     path = tmp_path / "none" / "report.json"
-    done = subprocess.run(
-        [plugin.python, "-m", "switchml_doctor", "--report", path],
-        capture_output=True, text=True, check=False, env={"PATH": "/usr/bin", **place},
-    )  # fmt: skip
+    environ = {"PATH": "/usr/bin", **place}
+    done = captured([plugin.python, "-m", "switchml_doctor", "--report", path], env=environ)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"doctor: --report {path}: cannot be written; name a file")
 
 
 def test_the_command(plugin: Plugin, tmp_path: Path) -> None:
     """On this machine, with the plugin that is installed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "patchgen", "doctor", "--torch", plugin.python, "--json",
-         "--cache", tmp_path / "cache"],
-        capture_output=True, text=True, check=False, cwd=tmp_path,
-    )  # fmt: skip
+    doctor = ["-m", "patchgen", "doctor", "--json", "--cache", str(tmp_path / "cache")]
+    done = captured([sys.executable, *doctor, "--torch", plugin.python], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["holds"]

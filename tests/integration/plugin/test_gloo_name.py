@@ -12,6 +12,7 @@ from packaging.version import Version
 from support import messages, programs
 from support.launcher import Launcher
 from support.torch import Plugin, version_of
+from support.waiting import captured
 
 from patchgen.system.ports import free_port
 
@@ -99,9 +100,7 @@ def test_an_import_where_torch_loads_no_backends(plugin: Plugin) -> None:
         "assert dist.distributed_c10d.ProcessGroupGloo is dist.ProcessGroupGloo is not gloo\n"
     )
     environ = {**ON, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    done = subprocess.run(
-        [plugin.python, "-c", code], env=environ, capture_output=True, text=True, check=False
-    )
+    done = captured([plugin.python, "-c", code], env=environ)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -113,10 +112,7 @@ def test_line_that_guards_a_job(plugin: Plugin, torch: Path, tmp_path: Path) -> 
         (tmp_path / "python3").unlink(missing_ok=True)
         (tmp_path / "python3").write_text(f'#!/bin/sh\nexec {python} "$@"\n')
         (tmp_path / "python3").chmod(0o755)
-        done = subprocess.run(
-            ["/bin/sh", "-c", f"{line}echo goes on"], env={"PATH": str(tmp_path)}, text=True,
-            capture_output=True, check=False,
-        )  # fmt: skip
+        done = captured(["/bin/sh", "-c", f"{line}echo goes on"], env={"PATH": str(tmp_path)})
         assert (done.stdout, done.returncode == 0) == (out, bool(out)), done.stderr
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from packaging.version import Version
 from support import messages
 from support.launcher import Launcher
 from support.torch import Plugin, results, version_of
+from support.waiting import captured
 
 
 @pytest.fixture
@@ -162,12 +162,9 @@ def test_backend_without_an_import(plugin: Plugin, torch: Path, autoload: str) -
         "print(dist.get_backend(), dist.is_backend_available('switchml'))\n"
         "dist.destroy_process_group()\n"
     )
-    done = subprocess.run(
+    done = captured(
         [plugin.python, "-c", code],
         env={"TORCH_DEVICE_BACKEND_AUTOLOAD": autoload, "GLOO_SOCKET_IFNAME": "lo"},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     if autoload == "0" and release < Version("2.14"):
         assert done.returncode != 0, "docs/plugin.md says what to import"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.simulator import SANITIZED, SANITIZERS
+from support.waiting import captured
 
 from patchgen.core.patch import render
 
@@ -28,8 +29,5 @@ def test_pool(build: str, tmp_path: Path) -> None:
     out = tmp_path / "pool"
     subprocess.run([*command, f"-I{tmp_path}", CPP / "work_pool.cpp", "-o", out], check=True)
     environ = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1", "ASAN_OPTIONS": "detect_leaks=1"}
-    done = subprocess.run(
-        [out, *(["forked"] if build != "thread" else [])],
-        capture_output=True, text=True, check=False, timeout=600, env=environ,
-    )  # fmt: skip
+    done = captured([out, *(["forked"] if build != "thread" else [])], env=environ)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")

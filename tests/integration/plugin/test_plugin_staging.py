@@ -30,7 +30,7 @@ from support.staging_faults import (
     VARIANTS,
     varied,
 )
-from support.waiting import ENOUGH
+from support.waiting import captured
 
 from patchgen.core.patch import render
 from patchgen.core.torch import Torch, probe_torch
@@ -84,7 +84,7 @@ def compiled(torch: Torch, scratch: Path) -> Path:
         f"-L{scratch}", f"-Wl,-rpath,{scratch}", "-lc10_cuda", *link_options(torch), "-ldl",
     ]  # fmt: skip
     for options in (shared, program):
-        done = subprocess.run([*compiler, *options], capture_output=True, text=True, check=False)
+        done = captured([*compiler, *options])
         assert done.returncode == 0, done.stderr
     return scratch / "staging"
 
@@ -100,9 +100,7 @@ def program(asked: Torch, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [program, *arguments], capture_output=True, text=True, check=False, timeout=ENOUGH
-    )
+    done = captured([program, *arguments])
     assert done.returncode == 0, done.stderr[-5000:]
     return done
 

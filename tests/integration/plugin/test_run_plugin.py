@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from support import messages, programs
 from support.torch import Plugin
-from support.waiting import ENOUGH
+from support.waiting import captured
 
 
 def test_an_unchanged_script_on_three_ranks(
@@ -22,10 +21,7 @@ def test_an_unchanged_script_on_three_ranks(
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "train.py").write_text(programs.read("unchanged"))
     run = [sys.executable, "-m", "patchgen", "run", "--workers", "3", "--report", "report.json"]
-    done = subprocess.run(
-        [*run, "--torch", plugin.python, "train.py"],
-        cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False, timeout=ENOUGH,
-    )  # fmt: skip
+    done = captured([*run, "--torch", plugin.python, "train.py"], cwd=tmp_path, env=os.environ)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == [f"[{rank}] done" for rank in range(3)]
     report = json.loads((tmp_path / "report.json").read_text())
@@ -44,10 +40,7 @@ def test_another_sitecustomize_in_front(plugin: Plugin, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import torch_switchml\n" + programs.read("unchanged"))
     front = ["env", "sh", "-c", 'PYTHONPATH=front:$PYTHONPATH exec "$0" train.py']
     run = [sys.executable, "-m", "patchgen", "run", "--require", "--workers", "3"]
-    done = subprocess.run(
-        [*run, "--torch", plugin.python, "--", *front, plugin.python],
-        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=ENOUGH,
-    )  # fmt: skip
+    done = captured([*run, "--torch", plugin.python, "--", *front, plugin.python], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.search(r"(?m)^1 +[1-9]", done.stderr), done.stderr
 
@@ -69,10 +62,7 @@ def test_a_library_with_groups_of_its_own(plugin: Plugin, tmp_path: Path) -> Non
     (tmp_path / "others.py").write_text(OTHERS)
     (tmp_path / "train.py").write_text("import others\n")
     run = [sys.executable, "-m", "patchgen", "run", "--workers", "1"]
-    done = subprocess.run(
-        [*run, "--torch", plugin.python, "train.py"],
-        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=ENOUGH,
-    )  # fmt: skip
+    done = captured([*run, "--torch", plugin.python, "train.py"], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[-1] == (
         "warning: nothing was delegated: others made process groups; SwitchML is in those that "

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 from support.torch import PLUGIN, Plugin, checked, located, switchml_patch
+from support.waiting import captured
 
 from patchgen.core.verify import summing
 from patchgen.errors import TreeError
@@ -32,9 +33,7 @@ class Environment(NamedTuple):
     def pip(self, *arguments: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
         pip = [sys.executable, run_pip.__file__, "--python", str(self.python)]
         environ = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", **env}
-        return subprocess.run(
-            [*pip, *arguments], env=environ, capture_output=True, text=True, check=False
-        )
+        return captured([*pip, *arguments], env=environ)
 
 
 def environment(torch: Path | str | None, directory: Path) -> Environment:
@@ -111,10 +110,8 @@ def hook(
     unpacked: Path, python: Path | str, call: str, **env: str
 ) -> subprocess.CompletedProcess[str]:
     code = f"import torch_switchml_build as build; print(build.{call})"
-    return subprocess.run(
-        [python, "-c", f"import sys; sys.path[:0] = [{str(unpacked)!r}]; {code}"],
-        cwd=unpacked, env={**os.environ, **env}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    program = f"import sys; sys.path[:0] = [{str(unpacked)!r}]; {code}"
+    return captured([python, "-c", program], cwd=unpacked, env={**os.environ, **env})
 
 
 def programs(directory: Path, *names: str) -> str:

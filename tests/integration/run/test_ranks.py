@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from support import quick_torch
 from support.launcher import PROGRAMS as PAYLOAD
-from support.waiting import ENOUGH, has_ended, until
+from support.waiting import ENOUGH, captured, has_ended, until
 
 from patchgen.extras.train.result_text import NOTHING
 
@@ -63,10 +63,7 @@ class Runner:
         self, options: str, words: str, **given: Any
     ) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
         (self.directory / "report.json").unlink(missing_ok=True)
-        done = subprocess.run(
-            self.command(options, words), cwd=self.directory, env=self.environ,
-            capture_output=True, text=True, check=False, timeout=ENOUGH, **given,
-        )  # fmt: skip
+        done = captured(self.command(options, words), cwd=self.directory, env=self.environ, **given)
         assert "Traceback" not in done.stderr
         report = self.directory / "report.json"
         return done, json.loads(report.read_text()) if report.exists() else {}
@@ -279,10 +276,8 @@ def test_the_first_rank_reads_the_input(run: Runner, given: dict[str, Any], read
 def test_the_first_rank_reads_from_a_terminal(run: Runner) -> None:
     words = 'python -c "import sys; print(sys.stdin.isatty(), sys.stdin.readline())"'
     command = shlex.join(run.command("--variant stock --workers 1", words))
-    done = subprocess.run(
-        ["script", "-qec", command, "/dev/null"], cwd=run.directory, env=run.environ, text=True,
-        input="typed\n", capture_output=True, check=True, timeout=ENOUGH,
-    )  # fmt: skip
+    terminal = ["script", "-qec", command, "/dev/null"]
+    done = captured(terminal, cwd=run.directory, env=run.environ, input="typed\n", check=True)
     assert "True typed" in done.stdout
 
 
@@ -303,10 +298,7 @@ open(os.environ["RANK"] + ".done", "w").close()
 def test_streams_that_are_closed_or_full(run: Runner, streams: str, code: int) -> None:
     run.write("program.py", WRITES)
     command = shlex.join(run.command("--variant stock", "python program.py"))
-    done = subprocess.run(
-        ["sh", "-c", f"exec {command} {streams}"], cwd=run.directory, env=run.environ, text=True,
-        capture_output=True, check=False, timeout=ENOUGH,
-    )  # fmt: skip
+    done = captured(["sh", "-c", f"exec {command} {streams}"], cwd=run.directory, env=run.environ)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     assert ("error: the output cannot be written: " in done.stderr) == streams.startswith(">")

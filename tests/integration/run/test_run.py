@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from support import messages, programs, quick_torch
 from support.disks import small
-from support.waiting import ENOUGH, has_ended, until
+from support.waiting import ENOUGH, captured, has_ended, until
 
 from patchgen.extras.lab.simulator import compose_simulated
 from patchgen.extras.train import setup
@@ -102,11 +102,9 @@ class Runner:
     def __call__(self, script: str, *arguments: str, options: Sequence[str]) -> Ran:
         report = self.directory / "report.json"
         report.unlink(missing_ok=True)
-        done = subprocess.run(
-            self.command(script, arguments, options),
-            cwd=self.directory, env=self.environ,
-            capture_output=True, text=True, check=False, timeout=ENOUGH,
-        )  # fmt: skip
+        done = captured(
+            self.command(script, arguments, options), cwd=self.directory, env=self.environ
+        )
         assert not list(self.scratch.iterdir())
         data = json.loads(report.read_text()) if report.exists() else {}
         return Ran(done.returncode, done.stdout, done.stderr, data)

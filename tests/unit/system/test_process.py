@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.waiting import ENOUGH, has_ended, read_rest, until
+from support.waiting import ENOUGH, captured, has_ended, read_rest, until
 
 import patchgen
 from patchgen.errors import ToolError
@@ -79,10 +79,7 @@ def test_programs_side_by_side_share_a_session_and_no_terminal() -> None:
     command = shlex.join([sys.executable, "-c", AT_TERMINAL, PLACE])
     at_terminal = ["script", "-qec", command, "/dev/null"]
     root = Path(patchgen.__file__).parents[1]
-    done = subprocess.run(
-        at_terminal, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True,
-        timeout=ENOUGH,
-    )  # fmt: skip
+    done = captured(at_terminal, cwd=root, stdin=subprocess.DEVNULL, check=True)
     session, group, one, first, _, _, other, second = map(int, done.stdout.split())
     assert one == other == session, done.stdout
     assert len({group, first, second}) == 3
@@ -248,9 +245,7 @@ def test_a_supervisor_that_fails_leaves_no_process(tmp_path: Path) -> None:
     (stop, hold), (_, tells) = os.pipe(), os.pipe()
     command = ["sh", "-c", ESCAPES + "sleep 600", str(path)]
     failing = [sys.executable, "-c", FAILING, supervisor.__file__, str(stop), str(tells), *command]
-    done = subprocess.run(
-        failing, pass_fds=[stop, tells], capture_output=True, text=True, check=False, timeout=ENOUGH
-    )
+    done = captured(failing, pass_fds=[stop, tells])
     for descriptor in (stop, hold, _, tells):
         os.close(descriptor)
     assert done.returncode == 1

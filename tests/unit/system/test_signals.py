@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 import pytest
+from support.waiting import captured
 
 INTERRUPTED = """
 import os, signal, time
@@ -35,10 +35,7 @@ for name in [name for name in sys.modules if name.split(".")[0] == {module!r}]:
 from patchgen.__main__ import main
 main()
 """
-    done = subprocess.run(
-        [sys.executable, "-c", finder, "generate", "-o", os.devnull],
-        capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
+    done = captured([sys.executable, "-c", finder, "generate", "-o", os.devnull])
     assert done.stderr == told
     assert done.returncode == code
 
@@ -59,10 +56,7 @@ sys.modules.setdefault({loaded!r}, types.ModuleType({loaded!r}))
 from patchgen.__main__ import main
 main()
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program, argument],
-        capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
+    done = captured([sys.executable, "-c", program, argument])
     assert done.returncode == code
     assert done.stdout or done.stderr
     assert ("taken apart" in done.stdout) == (loaded != "rattler")

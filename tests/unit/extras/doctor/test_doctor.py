@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.waiting import captured
 
 from patchgen.core.patch import render
 from patchgen.extras.doctor.payload.switchml_doctor import (
@@ -192,9 +193,7 @@ def test_a_mount_that_is_real(tmp_path: Path) -> None:
         'print(*pages.look_at_pages(["--legacy-mem"], 1, "", sys.argv[1]))\' '
         f"{tmp_path}"
     )
-    done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True, check=False
-    )
+    done = captured(["unshare", "--mount", "sh", "-c", script])
     if "unshare" in done.stderr or "mount:" in done.stderr:
         pytest.skip("needs root, to mount a hugetlbfs")
     assert f"the hugetlbfs at {point} cannot be written" in done.stdout, done.stderr

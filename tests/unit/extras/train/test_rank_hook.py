@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 from support import programs
-from support.waiting import ENOUGH
+from support.waiting import captured
 
 from patchgen.extras.install.payload import sitecustomize
 from patchgen.extras.train.payload import rank_hook
@@ -70,10 +69,7 @@ class Script:
             **environ,
         }
         code = f"import torch.distributed as dist\n{code}\n"
-        done = subprocess.run(
-            [sys.executable, "-c", code, *arguments],
-            env=environ, capture_output=True, text=True, check=False, cwd=self.root, timeout=ENOUGH,
-        )  # fmt: skip
+        done = captured([sys.executable, "-c", code, *arguments], env=environ, cwd=self.root)
         assert done.stderr == ""
         return done.stdout
 
