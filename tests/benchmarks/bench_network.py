@@ -65,9 +65,9 @@ def test_network(plugin: Plugin, world: int, tmp_path: Path) -> None:
             entered = [*host.enter, *command]
             ranks.append(subprocess.Popen(entered, env=own, stdout=subprocess.PIPE, text=True))
             stack.callback(ranks[-1].kill)
-        told = [rank.communicate(timeout=LIMIT)[0] for rank in ranks]
+        lines = [rank.communicate(timeout=LIMIT)[0] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0] * world
-    found: dict[str, Any] = json.loads(told[0])
+    found: dict[str, Any] = json.loads(lines[0])
     stock = statistics.median(found["stock Gloo"]["seconds"])
     for name, group in found.items():
         ring = 2 * (world - 1) / world * 4 * NUMEL

@@ -22,8 +22,8 @@ def main() -> None:
         source = Path(__file__).with_name("quantize.cpp")
         subprocess.run(["g++", *FLAGS, f"-I{directory}", source, "-o", program], check=True)
         for name, size in SIZES.items():
-            told = subprocess.check_output([program, str(size)], text=True).split()
-            seconds = dict(zip(told[::2], map(float, told[1::2])))
+            output = subprocess.check_output([program, str(size)], text=True).split()
+            seconds = dict(zip(output[::2], map(float, output[1::2])))
             copy = seconds.pop("copy")
             print(f"\na copy of {name}: {copy * 1e3:.1f} ms; in ratio to it")
             print(f"{'':18}{'scales':>8}{'packing':>9}{'unpacking':>11}")

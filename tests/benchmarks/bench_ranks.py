@@ -68,8 +68,8 @@ def test_pieces(torch_python: Path, tmp_path: Path) -> None:
     command = ["g++", *compile_options(torch), "-O3", f"-I{tmp_path}", str(source), "-pthread"]
     subprocess.run([*command, "-o", tmp_path / "rows", *link_options(torch)], check=True)
     for size in (2**20, 2**22, 2**24, 2**25):
-        told = subprocess.check_output([tmp_path / "rows", str(size)], text=True).split()
-        ours, fresh = map(float, told)
+        output = subprocess.check_output([tmp_path / "rows", str(size)], text=True).split()
+        ours, fresh = map(float, output)
         show(f"{size >> 20} Mi of bfloat16 to float32 and back", ours, fresh, "new memory")
 
 

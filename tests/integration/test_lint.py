@@ -81,7 +81,7 @@ def lint(repository: Path) -> tuple[int, set[str], str]:
 def test_a_fault_of_each_kind(repository: Path) -> None:
     for name, text in FAULTS.values():
         (repository / name).write_text(text)
-    code, failed, said = lint(repository)
+    code, failed, output = lint(repository)
     assert code
-    assert failed == {*FAULTS}, said
-    assert all(name in said for name, _ in FAULTS.values()), said
+    assert failed == {*FAULTS}, output
+    assert all(name in output for name, _ in FAULTS.values()), output

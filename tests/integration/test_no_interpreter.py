@@ -96,14 +96,14 @@ def test_no_interpreter(
     done = CliRunner().invoke(cli.main, arguments)
     assert done.exit_code == (case.absent if kind in ABSENT else case.code), done.output
     lines = [line.strip() for line in done.output.splitlines() if python in line]
-    told = lines[-1]
+    message = lines[-1]
     assert len([line for line in lines if " interpreter" in line or "; name another" in line]) == 1
     if kind in ABSENT:
         names = ("no such interpreter; give the path of a python", "no such program; name another")
-        assert any(words in told for words in names)
+        assert any(words in message for words in names)
     else:
-        assert f"{python}: is no Python interpreter ({SAYS[kind]}" in told
-        assert told.endswith(ADVICE)
+        assert f"{python}: is no Python interpreter ({SAYS[kind]}" in message
+        assert message.endswith(ADVICE)
     assert "import json" not in done.output
     pids = tmp_path / "pids"
     assert (

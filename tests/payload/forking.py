@@ -36,17 +36,17 @@ def serve(descriptor):
             request = connection.recv(LARGEST)
             if not request:
                 sys.exit()
-            asked = json.loads(request)
-            if "kill" in asked:
-                if asked["kill"] in ranks.values():  # else the number may be another's by now
-                    os.kill(asked["kill"], 9)
+            report = json.loads(request)
+            if "kill" in report:
+                if report["kill"] in ranks.values():  # else the number may be another's by now
+                    os.kill(report["kill"], 9)
                 continue
             pid = fork()
             if pid == 0:
                 for held in ranks:
                     os.close(held)
                 connection.close()
-                become(**asked)
+                become(**report)
                 return
             handle = os.pidfd_open(pid)
             ranks[handle] = pid

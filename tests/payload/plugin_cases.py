@@ -137,10 +137,10 @@ def lonely(switchml, how):
     if how == "abort":
         time.sleep(1)
         default_group().abort()
-    told = {"error": raised(work.wait), "elapsed": time.monotonic() - began}
+    report = {"error": raised(work.wait), "elapsed": time.monotonic() - began}
     if how == "abort":
-        told["again"] = raised(default_group().allreduce, [torch.ones(10)], options)
-    return tell(told)
+        report["again"] = raised(default_group().allreduce, [torch.ones(10)], options)
+    return tell(report)
 
 
 def barrier_waits(switchml):

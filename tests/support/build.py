@@ -79,10 +79,10 @@ class Site:
             What was said until then.
         """
         with self.start(*arguments, cwd=cwd, **env) as running:
-            said = read_until(running, until, "  sha256 ")  # the wheel may be there already
+            output = read_until(running, until, "  sha256 ")  # the wheel may be there already
             running.send_signal(signal.SIGINT)
             read_rest(running)
-        return said
+        return output
 
     def run(
         self,

@@ -218,8 +218,8 @@ def options(home: Path, *flags: str, **homes: Path) -> Options:
 
 def report(library: Path) -> dict[str, Any]:
     """Return the report of a library that a fresh process loads."""
-    told: dict[str, Any] = json.loads(run(sys.executable, "-c", ASK, library))
-    return told
+    answer: dict[str, Any] = json.loads(run(sys.executable, "-c", ASK, library))
+    return answer
 
 
 def run_path(library: Path) -> list[str]:

@@ -181,16 +181,16 @@ def run(
                 text=True,
             )
         )
-    said = []
+    lines = []
     try:
         for process in processes:
             out, err = process.communicate(timeout=240)
             assert process.returncode == 0, err
             assert out == "ok\n"
             assert "Sanitizer" not in err, err
-            said.append(err)
+            lines.append(err)
     finally:
         for process in processes:
             process.kill()
             process.wait()
-    return said
+    return lines

@@ -35,10 +35,10 @@ class Server:
     def start(self, **rank: object) -> Forked:
         """Fork a process that becomes the rank; `rank` is what payload/forking.py takes over."""
         self._send(rank)
-        while "started" not in (told := self._receive(ENOUGH)):
-            self._note(told)
-        self._ended.pop(told["started"], None)  # another rank had the same number
-        return Forked(self, told["started"])
+        while "started" not in (message := self._receive(ENOUGH)):
+            self._note(message)
+        self._ended.pop(message["started"], None)  # another rank had the same number
+        return Forked(self, message["started"])
 
     def wait(self, pid: int, timeout: float) -> int:
         """Return the exit code, negative for a signal.
@@ -62,8 +62,8 @@ class Server:
             self._process.kill()
             self._process.wait()
 
-    def _note(self, told: Mapping[str, Any]) -> None:
-        pid, code = told["ended"]
+    def _note(self, message: Mapping[str, Any]) -> None:
+        pid, code = message["ended"]
         self._ended[pid] = code
 
     def _send(self, message: Mapping[str, object]) -> None:
@@ -82,8 +82,8 @@ class Server:
             raise self._early_end() from None
         if not received:
             raise self._early_end()
-        told: dict[str, Any] = json.loads(received)
-        return told
+        report: dict[str, Any] = json.loads(received)
+        return report
 
     def _early_end(self) -> AssertionError:
         code = self._process.wait(ENOUGH)

@@ -141,13 +141,13 @@ def check_rank_killed(launch: Launcher, victim: int, **env: str) -> None:
         assert result["report"]["failure"]
 
 
-def check_dropped(launch: Launcher, env: Mapping[str, str], told: str) -> None:
+def check_dropped(launch: Launcher, env: Mapping[str, str], message: str) -> None:
     """Let a rank run out of memory. With failover no rank waits for a timeout.
 
     Args:
         launch: of the ranks.
         env: their variables.
-        told: to the other rank, without failover.
+        message: part of the error of the other rank, without failover.
     """
     given = env or {"SWITCHML_TIMEOUT_MS": "3000"}
     mine, other = results(launch("dropped", 2, arguments={"victim": 0}, env=given))
@@ -158,7 +158,7 @@ def check_dropped(launch: Launcher, env: Mapping[str, str], told: str) -> None:
         assert "did not finish" not in other["lacking"]
         assert other["first"] == other["lacking"]
     else:
-        assert told in other["lacking"]
+        assert message in other["lacking"]
     for one in (mine, other):
         assert one["report"]["calls"] == 1
         assert messages.FAILED in one["first"]
@@ -315,8 +315,8 @@ class GroupTests:
         arguments = {"victim": 1, "seconds": 2, "more": 70, "pages": str(tmp_path)}
         env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "500"}
         env |= {"SWITCHML_METRICS": str(tmp_path), "SWITCHML_METRICS_SECONDS": "1"}
-        told = results(launch("tardy", 2, arguments=arguments, env=env))
-        for rank, (result, page) in enumerate(zip(told, metrics.read(tmp_path))):
+        message = results(launch("tardy", 2, arguments=arguments, env=env))
+        for rank, (result, page) in enumerate(zip(message, metrics.read(tmp_path))):
             during = metrics.parse(result["page"])
             assert during.value("switchml_state", state="failover") == 1
             assert during.value("switchml_failovers_total") == 1

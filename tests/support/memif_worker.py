@@ -26,8 +26,8 @@ JOB = 1
 def joined(port: int, rank: int, workers: int, address: tuple[int, int]) -> tuple[int, int]:
     """Join, and return the MAC and the address of the switch."""
     controller = Controller(f"127.0.0.1:{port}")
-    told = {1: 4711 if rank == 0 else 0, 2: rank, 3: workers, 4: 0}
-    session = controller.call("Sync/Broadcast", told)[1]
+    report = {1: 4711 if rank == 0 else 0, 2: rank, 3: workers, 4: 0}
+    session = controller.call("Sync/Broadcast", report)[1]
     if rank != 0:
         controller.call("Sync/Barrier", {1: workers})
     answer = controller.session(session, rank, workers, address, SIZE)
@@ -66,10 +66,10 @@ def main() -> None:
         def check() -> int:
             got = port.receive()
             total = np.frombuffer(got[52:], ">i4")
-            told: int = struct.unpack_from("<I", got, 44)[0]
+            message: int = struct.unpack_from("<I", got, 44)[0]
             factor = workers * (workers + 1) // 2
-            assert (total == values * factor + workers * told).all(), (told, total)
-            return told
+            assert (total == values * factor + workers * message).all(), (message, total)
+            return message
 
         for number in range(packets):
             port.send(frame(mac, address, to, number, values * (rank + 1) + number))

@@ -69,12 +69,12 @@ class PageHosts:
     def run(self, text: str, directory: Path) -> None:
         """Run a block on the first host."""
         started = self.start(self.hosts[0], text, directory)
-        told = started.communicate(timeout=ENOUGH)[0]
-        assert started.returncode == 0, told
+        output = started.communicate(timeout=ENOUGH)[0]
+        assert started.returncode == 0, output
 
     def run_on_each(self, text: str, directory: Path) -> None:
         """Run a block on the first host, and on the other with the other number."""
         texts = [text, text.replace("--node-rank 0", "--node-rank 1")]
         started = [self.start(host, one, directory) for host, one in zip(self.hosts, texts)]
-        told = [one.communicate(timeout=ENOUGH)[0] for one in started]
-        assert [one.returncode for one in started] == [0, 0], told
+        lines = [one.communicate(timeout=ENOUGH)[0] for one in started]
+        assert [one.returncode for one in started] == [0, 0], lines

@@ -67,11 +67,11 @@ class Served:
     def end(self, number: int = signal.SIGTERM) -> tuple[int, dict[str, int], str]:
         """End the command; return exit code, counters without the workers', and output."""
         self.process.send_signal(number)
-        told = self.process.communicate(timeout=ENOUGH)[1]
-        assert "Sanitizer" not in told, told
+        output = self.process.communicate(timeout=ENOUGH)[1]
+        assert "Sanitizer" not in output, output
         counters = json.loads(self.target.read_text())
         self.workers = counters.pop("workers")
-        return self.process.returncode, counters, told
+        return self.process.returncode, counters, output
 
 
 @contextlib.contextmanager

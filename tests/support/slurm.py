@@ -159,5 +159,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _idle(slurm: Slurm) -> bool:
-    told = slurm.run("sinfo", "--noheader", "--Node", "--format=%N %T", cwd=slurm.directory).stdout
-    return {f"{host.name} idle" for host in slurm.hosts} <= set(told.splitlines())
+    output = slurm.run(
+        "sinfo", "--noheader", "--Node", "--format=%N %T", cwd=slurm.directory
+    ).stdout
+    return {f"{host.name} idle" for host in slurm.hosts} <= set(output.splitlines())

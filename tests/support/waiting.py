@@ -72,17 +72,17 @@ def read_until(running: subprocess.Popen[str], *signs: str) -> str:
     the stream holds already.
     """
     assert running.stderr is not None
-    said = ""
+    output = ""
     watchdog = threading.Timer(ENOUGH, running.kill)
     watchdog.start()
     try:
         for line in iter(running.stderr.readline, ""):
-            said += line
+            output += line
             if any(sign in line for sign in signs):
-                return said
+                return output
     finally:
         watchdog.cancel()
-    message = f"none of {signs} in: {said}"
+    message = f"none of {signs} in: {output}"
     raise AssertionError(message)
 
 
@@ -92,8 +92,8 @@ def read_rest(running: subprocess.Popen[str]) -> str:
     watchdog = threading.Timer(ENOUGH, running.kill)
     watchdog.start()
     try:
-        said = running.stderr.read()
+        output = running.stderr.read()
         running.wait()
     finally:
         watchdog.cancel()
-    return said
+    return output

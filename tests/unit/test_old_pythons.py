@@ -100,21 +100,21 @@ def supervised(python: str, *command: str) -> tuple[int, str, str, bytes]:
     """The return code, stdout and stderr of a command, and what is told of its start."""
     from patchgen.system.payload import supervisor
 
-    (stop, hold), (told, tells) = os.pipe(), os.pipe()
+    (stop, hold), (message, tells) = os.pipe(), os.pipe()
     done = subprocess.run(
         [python, "-I", supervisor.__file__, str(stop), str(tells), *command],
         pass_fds=[stop, tells], capture_output=True, text=True, check=False, timeout=ENOUGH,
     )  # fmt: skip
     for end in (stop, hold, tells):
         os.close(end)
-    with open(told, "rb") as file:
+    with open(message, "rb") as file:
         return done.returncode, done.stdout, done.stderr, file.read()
 
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_the_supervisor_ends_what_its_command_has_left(python: str) -> None:
-    code, out, err, told = supervised(python, "sh", "-c", "sleep 600 & echo $!; exit 3")
-    assert (code, err, told) == (3, "", b"")
+    code, out, err, message = supervised(python, "sh", "-c", "sleep 600 & echo $!; exit 3")
+    assert (code, err, message) == (3, "", b"")
     assert not Path(f"/proc/{out.strip()}").exists()
 
 
@@ -131,11 +131,11 @@ def test_the_supervisor_tells_why_a_command_cannot_be_started(python: str) -> No
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_the_probe_tells_of_every_python(python: str) -> None:
-    asked = interpreter.ask(python, {"PATH": os.environ["PATH"]}, packages=["none-such"])
-    assert tuple(map(int, asked.version.split(".")[:2])) == version(python)
-    assert asked.tag == "cp{}{}".format(*version(python))
-    assert (asked.packages, asked.problems) == ({}, {})
-    assert asked.ended.err == b""
+    wanted = interpreter.ask(python, {"PATH": os.environ["PATH"]}, packages=["none-such"])
+    assert tuple(map(int, wanted.version.split(".")[:2])) == version(python)
+    assert wanted.tag == "cp{}{}".format(*version(python))
+    assert (wanted.packages, wanted.problems) == ({}, {})
+    assert wanted.ended.err == b""
 
 
 def test_what_was_found_before_a_crash_is_known(tmp_path: Path) -> None:

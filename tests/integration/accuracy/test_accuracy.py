@@ -134,7 +134,7 @@ def test_data_for_scripts(tmp_path: Path) -> None:
     assert plain["not_finite"] == 0
 
 
-def test_a_group_that_stays_with_gloo_is_told() -> None:
+def test_a_group_that_stays_with_gloo_is_reported() -> None:
     done = tool("accuracy", "--numel", "100", "--workers", "256")
     assert "may overflow with 256 workers, so a group of that size stays with Gloo" in done.stdout
     done = tool("accuracy", "--numel", "100", "--workers", "257")

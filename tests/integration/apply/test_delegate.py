@@ -51,22 +51,22 @@ def delegated(program: Path, scenario: str, size: int, limit_ms: int, scratch: P
     [("concurrent", 3), ("again", 2), ("race", 2), ("readers", 2), ("abandoned", 2)],
 )
 def test_delegate(program: Path, scenario: str, size: int, tmp_path: Path) -> None:
-    said = delegated(program, scenario, size, GROUP_MS, tmp_path)
-    assert messages.DELEGATES in said[0] or scenario == "race"
-    assert "backend=" not in said[0], "the simulator has none"
+    output = delegated(program, scenario, size, GROUP_MS, tmp_path)
+    assert messages.DELEGATES in output[0] or scenario == "race"
+    assert "backend=" not in output[0], "the simulator has none"
 
 
 def test_later_group_delegates(program: Path, tmp_path: Path) -> None:
     env = {-1: {"SWITCHML_GROUP": "2", "SWITCHML_REQUIRE": "1"}}
-    said = run(program, "numbered", 2, tmp_path, env=env)[0]
+    output = run(program, "numbered", 2, tmp_path, env=env)[0]
     later = messages.LATER_GROUP.format(1, 2, 2)
-    assert said.count(f"{GLOO}ranks 0-1: {later}\n") == 1
-    assert said.count(messages.DELEGATES) == 2
+    assert output.count(f"{GLOO}ranks 0-1: {later}\n") == 1
+    assert output.count(messages.DELEGATES) == 2
     (tmp_path / "apart").mkdir()
     apart = {0: {"SWITCHML_GROUP": "2"}}
-    said = run(program, "refused", 2, tmp_path / "apart", env=apart)[0]
-    assert f"{GLOO}rank 0: {later}\n" in said
-    assert f"{GLOO}rank 1: {messages.DIFFERS.format('no SWITCHML_GROUP', 2)}\n" in said
+    output = run(program, "refused", 2, tmp_path / "apart", env=apart)[0]
+    assert f"{GLOO}rank 0: {later}\n" in output
+    assert f"{GLOO}rank 1: {messages.DIFFERS.format('no SWITCHML_GROUP', 2)}\n" in output
 
 
 @pytest.mark.parametrize("program", ["address"], indirect=True)
@@ -78,9 +78,9 @@ def test_ranks_without_the_library(
 ) -> None:
     """They answer the others, so all take Gloo at once, in each group."""
     why = "libgone.so.1: cannot open shared object file"
-    said = run(program, "refused", 3, tmp_path, env={key: {"NO_LIBRARY": why} for key in absent})
-    assert said[0].count(f"{GLOO}{named}: {why}\n") == 2
-    for rank, lines in enumerate(said):
+    output = run(program, "refused", 3, tmp_path, env={key: {"NO_LIBRARY": why} for key in absent})
+    assert output[0].count(f"{GLOO}{named}: {why}\n") == 2
+    for rank, lines in enumerate(output):
         warning = f"switchml: {messages.WARNING.format(rank)}{why}; {messages.STAYS}\n"
         assert lines.count(warning) == (rank in absent)
 
@@ -89,9 +89,9 @@ def test_hint_at_a_busier_group(program: Path, tmp_path: Path) -> None:
     pages = tmp_path / "pages"
     pages.mkdir()
     env = {-1: {"SWITCHML_METRICS": str(pages)}}
-    said = run(program, "outweighed", 2, tmp_path, env=env)
-    hints = [re.findall("hint: (.*)", one) for one in said]
-    report = json.loads(said[0].splitlines()[-1])
+    output = run(program, "outweighed", 2, tmp_path, env=env)
+    hints = [re.findall("hint: (.*)", one) for one in output]
+    report = json.loads(output[0].splitlines()[-1])
     assert hints == [[report["hint"]], []]
     assert re.fullmatch(
         "group 2 of 2 ranks left 2456 bytes to Gloo, and group 1 gave 456 bytes to SwitchML; with "
@@ -108,9 +108,9 @@ def test_helper_of_a_rank(program: Path, tmp_path: Path) -> None:
     pages = tmp_path / "pages"
     pages.mkdir()
     env = {-1: {"SWITCHML_REQUIRE": "1", "SWITCHML_METRICS": str(pages)}}
-    said = run(program, "assisted", 2, tmp_path, env=env)
-    assert said[0].count("process group") == 1
-    assert said[1] == ""
+    output = run(program, "assisted", 2, tmp_path, env=env)
+    assert output[0].count("process group") == 1
+    assert output[1] == ""
     assert [page.value("switchml_allreduces_total") for page in metrics.read(pages)] == [6, 6]
 
 
@@ -143,18 +143,18 @@ def test_failover(program: Path, tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         scenario = "outlived" if given else "refused"
         rank_1 = {"SWITCHML_FAILOVER": "1"}
-        said = run(program, scenario, 2, tmp_path / name, env={-1: {**env, **given}, 1: rank_1})
+        output = run(program, scenario, 2, tmp_path / name, env={-1: {**env, **given}, 1: rank_1})
         if given:
-            report = json.loads(said[0].splitlines()[-3])
+            report = json.loads(output[0].splitlines()[-3])
             assert report["failover"].pop("seconds") > 0
             assert report["failover"].pop("reason").endswith(LATE)
             assert report["failover"] == {"failovers": 1, "returns": 0, "redone": 2, "calls": 12}
-            assert said[0].count(f"{LATE}{messages.OVER_GLOO}\n") == 1
-            assert f"{GLOO}ranks 0-1: {messages.OTHER_GROUP}\n" in said[0]
-            assert "the process group has ended; 12 allreduces went over Gloo, in " in said[0]
-            assert "Gloo" not in said[1]
+            assert output[0].count(f"{LATE}{messages.OVER_GLOO}\n") == 1
+            assert f"{GLOO}ranks 0-1: {messages.OTHER_GROUP}\n" in output[0]
+            assert "the process group has ended; 12 allreduces went over Gloo, in " in output[0]
+            assert "Gloo" not in output[1]
         else:
-            assert messages.DIFFERS.format("rank 1: SWITCHML_FAILOVER=1", "none\n") in said[0]
+            assert messages.DIFFERS.format("rank 1: SWITCHML_FAILOVER=1", "none\n") in output[0]
 
 
 @pytest.mark.parametrize("program", ["address"], indirect=True)
@@ -167,21 +167,21 @@ def test_a_job_that_is_taken_though_it_throws(program: Path, tmp_path: Path) -> 
         "failover": {"FAULT_JOB": "2", "SWITCHML_FAILOVER": "1"},
     }
 
-    def said(name: str) -> str:
+    def output(name: str) -> str:
         (tmp_path / name).mkdir()
         failover = {k: v for k, v in cases[name].items() if k == "SWITCHML_FAILOVER"}
         env = {-1: failover, 1: {"FAULT": "keep", "FAULT_MS": "1500", **cases[name]}}
         return "".join(run(program, "taken", 2, tmp_path / name, env=env, timeout_ms=LIMIT_MS))
 
     with ThreadPoolExecutor(len(cases)) as pool:
-        for lines in pool.map(said, cases):
+        for lines in pool.map(output, cases):
             assert f"{messages.UNSUBMITTED}std::bad_alloc" in lines
 
 
 def test_dropped_with_failover(program: Path, tmp_path: Path) -> None:
     env = {"SWITCHML_FAILOVER": "1"}
-    said = run(program, "dropped", 3, tmp_path, env={-1: env})
-    assert messages.OVER_GLOO not in said[0]
+    output = run(program, "dropped", 3, tmp_path, env={-1: env})
+    assert messages.OVER_GLOO not in output[0]
 
 
 def test_ends_of_a_group(program: Path, tmp_path: Path) -> None:
@@ -191,25 +191,25 @@ def test_ends_of_a_group(program: Path, tmp_path: Path) -> None:
 def test_return(program: Path, tmp_path: Path) -> None:
     """The ranks use their contexts again at call 64 after each failure, and in a new group."""
     env = {"SWITCHML_TIMEOUT_MS": str(LIMIT_MS), "SWITCHML_CHUNK_NUMEL": "1000"}
-    said = run(program, "returned", 2, tmp_path, env={-1: {**env, "SWITCHML_FAILOVER": "1"}})
-    for line in said:
+    output = run(program, "returned", 2, tmp_path, env={-1: {**env, "SWITCHML_FAILOVER": "1"}})
+    for line in output:
         report = json.loads(next(word for word in line.splitlines() if word.startswith("{")))
         over = report["failover"]
         assert (over["failovers"], over["returns"], over["calls"]) == (2, 2, 2 * 63)
         assert LATE in over["reason"]
         assert (report["delegating"], report["failure"]) == (True, "")
         assert report["calls"] == 3 + 2 * 7
-    assert said[0].count(f"{messages.OVER_GLOO}\n") == 2
-    assert said[0].count(f"{messages.RETURNS}64 after the failure\n") == 2
-    assert said[0].count(f"switchml: {messages.GROUP.format(2)}allreduce(") == 2
-    assert "Gloo" not in said[1]
+    assert output[0].count(f"{messages.OVER_GLOO}\n") == 2
+    assert output[0].count(f"{messages.RETURNS}64 after the failure\n") == 2
+    assert output[0].count(f"switchml: {messages.GROUP.format(2)}allreduce(") == 2
+    assert "Gloo" not in output[1]
 
 
 def test_a_new_group_after_a_failure(program: Path, tmp_path: Path) -> None:
     """Also where the context of another rank still runs."""
-    said = run(program, "renewed", 2, tmp_path, env={-1: {"SWITCHML_TIMEOUT_MS": "500"}})
-    assert said[0].count(messages.DELEGATES) == 3
-    assert "this rank no longer uses SwitchML" in said[0]
+    output = run(program, "renewed", 2, tmp_path, env={-1: {"SWITCHML_TIMEOUT_MS": "500"}})
+    assert output[0].count(messages.DELEGATES) == 3
+    assert "this rank no longer uses SwitchML" in output[0]
 
 
 @pytest.mark.parametrize("program", ["address"], indirect=True)
@@ -221,8 +221,8 @@ def test_forked_child(program: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("program", ["address"], indirect=True)
 def test_a_child_of_a_process_that_makes_a_group(program: Path, tmp_path: Path) -> None:
     """A lock that a thread of the parent holds is nobody's in the child."""
-    said = run(program, "midway", 2, tmp_path)
-    assert messages.GROUP.format(2) + "allreduce(SUM, AVG)" in said[0]
+    output = run(program, "midway", 2, tmp_path)
+    assert messages.GROUP.format(2) + "allreduce(SUM, AVG)" in output[0]
 
 
 DISABLED = {"SWITCHML_DISABLE": "1"}
@@ -241,23 +241,23 @@ def test_attempts_over_one_store(program: Path, late: int, tmp_path: Path) -> No
         store = tmp_path / "store"
         return run(program, "attempt", 2, tmp_path / name, env=env, store=store)[0]
 
-    said = attempt("refused", delegates=False, rank_1=DISABLED)
-    assert "rank 1: SWITCHML_DISABLE is set" in said
-    assert "restart" not in said
-    said = attempt("agreed", delegates=True, rank_1={}, **RESTARTED)
-    assert messages.DELEGATES in said
-    assert said.count("set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 for torchrun") == 1
+    output = attempt("refused", delegates=False, rank_1=DISABLED)
+    assert "rank 1: SWITCHML_DISABLE is set" in output
+    assert "restart" not in output
+    output = attempt("agreed", delegates=True, rank_1={}, **RESTARTED)
+    assert messages.DELEGATES in output
+    assert output.count("set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 for torchrun") == 1
     apart = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-    said = attempt("refused again", delegates=False, rank_1=DISABLED, **RESTARTED, **apart)
-    assert "rank 1: SWITCHML_DISABLE is set" in said
-    assert "restart" not in said
+    output = attempt("refused again", delegates=False, rank_1=DISABLED, **RESTARTED, **apart)
+    assert "rank 1: SWITCHML_DISABLE is set" in output
+    assert "restart" not in output
 
 
 @pytest.mark.parametrize("program", ["address"], indirect=True)
 def test_a_line_that_names_hosts(program: Path, tmp_path: Path) -> None:
     env, hosts = {0: {"SWITCHML_MIN_NUMEL": "5"}}, ("zeus", "apollo")
-    said = run(program, "refused", 2, tmp_path, env=env, hosts=hosts)[0]
-    assert messages.DIFFERS.format("rank 1 on apollo: SWITCHML_MIN_NUMEL=1", "5\n") in said
+    output = run(program, "refused", 2, tmp_path, env=env, hosts=hosts)[0]
+    assert messages.DIFFERS.format("rank 1 on apollo: SWITCHML_MIN_NUMEL=1", "5\n") in output
 
 
 def all_may_write(name: str) -> Callable[[Path], None]:
@@ -294,20 +294,20 @@ def test_a_configuration_that_others_could_have_written(
 ) -> None:
     """It can name code to load. What the user names is used all the same."""
     (tmp_path / "found").mkdir()
-    said = run(program, "refused", 2, tmp_path / "found", prepared=prepared)
-    told = "a switchml.cfg that others could have written"
-    assert f"{GLOO}ranks 0-1: {told}\n" in said[0]
-    for rank, line in enumerate(said):
+    output = run(program, "refused", 2, tmp_path / "found", prepared=prepared)
+    message = "a switchml.cfg that others could have written"
+    assert f"{GLOO}ranks 0-1: {message}\n" in output[0]
+    for rank, line in enumerate(output):
         here = tmp_path / "found" / str(rank)
         fix = why.format(here=here)
-        assert f"{messages.WARNING.format(rank)}{told} ({here}/switchml.cfg: {fix}" in line
+        assert f"{messages.WARNING.format(rank)}{message} ({here}/switchml.cfg: {fix}" in line
     (tmp_path / "named").mkdir()
     named = {
         rank: {"SWITCHML_CONFIG": str(tmp_path / "named" / str(rank) / "switchml.cfg")}
         for rank in range(2)
     }
-    said = run(program, "delegated", 2, tmp_path / "named", prepared=prepared, env=named)
-    assert messages.DELEGATES in said[0]
+    output = run(program, "delegated", 2, tmp_path / "named", prepared=prepared, env=named)
+    assert messages.DELEGATES in output[0]
 
 
 @pytest.mark.parametrize("seconds", ["1", "3600"])
@@ -316,11 +316,11 @@ def test_metrics(program: Path, seconds: str, tmp_path: Path) -> None:
     pages = tmp_path / "pages"
     pages.mkdir()
     env = {"SWITCHML_METRICS": str(pages), "SWITCHML_METRICS_SECONDS": seconds}
-    said = run(program, "measured", 2, tmp_path, env={-1: env})
+    output = run(program, "measured", 2, tmp_path, env={-1: env})
     found = metrics.read(pages)
     assert len({metric.labels["group"] for metric in found}) == 1
-    for rank, (metric, told) in enumerate(zip(found, said)):
-        report = json.loads(told.splitlines()[-1])
+    for rank, (metric, message) in enumerate(zip(found, output)):
+        report = json.loads(message.splitlines()[-1])
         assert (report["calls"], report["fallbacks"]["op"]) == (3, 1)
         metric.check(report, rank=rank, size=2, state="ended")
 
@@ -369,9 +369,9 @@ def test_settings_that_cannot_be_used(
     program: Path, name: str, value: str, why: str, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
-    said = run(program, "refused", 2, tmp_path, env={1: {name: value.format(tmp_path)}})
-    assert f"{GLOO}rank 1: {why.format(tmp_path)}" in said[0]
-    assert messages.WARNING.format(1) + why.format(tmp_path) in said[1]
+    output = run(program, "refused", 2, tmp_path, env={1: {name: value.format(tmp_path)}})
+    assert f"{GLOO}rank 1: {why.format(tmp_path)}" in output[0]
+    assert messages.WARNING.format(1) + why.format(tmp_path) in output[1]
 
 
 def written(text: str) -> Callable[[Path], None]:
@@ -397,11 +397,11 @@ def test_one_file_for_all_ranks(program: Path, tmp_path: Path) -> None:
     size = min(3, len(os.sched_getaffinity(0)))
     env = {"BACKEND": "dpdk", "PORT": str(free_port()), "BIG": f"--file-prefix={'x' * 100_000}"}
     text = ONE_FILE + "worker_ip = interface:lo\nextra_eal_options = ${BIG}\n"
-    said = run(program, "reported", size, tmp_path, env={-1: env}, prepared=written(text))
+    output = run(program, "reported", size, tmp_path, env={-1: env}, prepared=written(text))
     shown, cores = env["BIG"][:80], []
     private = f"--in-memory {shown}"[:80]
-    for rank, told in enumerate(said):
-        report = json.loads(told.splitlines()[-1])
+    for rank, message in enumerate(output):
+        report = json.loads(message.splitlines()[-1])
         filled = report["filled_in"]
         assert filled.startswith(
             f"backend=dpdk controller_port={env['PORT']} extra_eal_options={shown}... "
@@ -412,7 +412,7 @@ def test_one_file_for_all_ranks(program: Path, tmp_path: Path) -> None:
         cores.append(filled.partition("cores=")[2].split()[0])
     assert {int(core) for core in cores} <= os.sched_getaffinity(0)
     assert len(set(cores)) == size
-    assert f" num_workers={size} rank=0 " in said[0].splitlines()[0]
+    assert f" num_workers={size} rank=0 " in output[0].splitlines()[0]
 
 
 @pytest.mark.parametrize("program", ["address"], indirect=True)
@@ -420,9 +420,9 @@ def test_what_cannot_be_filled_in(program: Path, tmp_path: Path) -> None:
     """All that can be wrong is in tests/cpp/filling.cpp."""
     env = {"BACKEND": "dpdk", "PORT": "1"}
     text = ONE_FILE + "worker_ip = auto"
-    said = run(program, "refused", 2, tmp_path, env={-1: env}, prepared=written(text))
+    output = run(program, "refused", 2, tmp_path, env={-1: env}, prepared=written(text))
     why = "worker_ip = auto: the interface of the card is not k"
-    assert re.search(f"{GLOO}rank.*{why}", said[0].splitlines()[0])
+    assert re.search(f"{GLOO}rank.*{why}", output[0].splitlines()[0])
 
 
 def test_threads(program: Path, request: pytest.FixtureRequest) -> None:

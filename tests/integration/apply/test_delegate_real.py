@@ -83,7 +83,7 @@ def built(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Pat
 # What a configuration is refused for
 
 
-def told(built: Path, scratch: Path, *, all_sizes: bool = False, **given: Any) -> list[str]:
+def group_lines(built: Path, scratch: Path, *, all_sizes: bool = False, **given: Any) -> list[str]:
     """The lines of the program; values in capitals are of the environment."""
     env = {"MARK": FIXED, **{key: value for key, value in given.items() if key.isupper()}}
     values = {**DPDK, "timeout": 1000, **{k: v for k, v in given.items() if not k.isupper()}}
@@ -126,7 +126,7 @@ LARGER = " (SWITCHML_ALLOW_LARGER_SWITCH=1: the switch runs a larger program)"
 def test_what_the_switch_has_no_room_for(
     built: Path, tmp_path: Path, given: dict[str, Any], why: str
 ) -> None:
-    (line,) = told(built, tmp_path, **given)
+    (line,) = group_lines(built, tmp_path, **given)
     assert why in line
 
 
@@ -145,15 +145,15 @@ def test_what_the_switch_has_no_room_for(
     ],
 )
 def test_what_it_has_room_for(built: Path, tmp_path: Path, given: dict[str, Any]) -> None:
-    (line,) = told(built, tmp_path, **given)
+    (line,) = group_lines(built, tmp_path, **given)
     assert line.startswith("num_workers=")
     assert "SWITCHML_ALLOW" not in line
 
 
 def test_a_larger_program_is_named(built: Path, tmp_path: Path) -> None:
-    (line,) = told(built, tmp_path, num_workers=33, SWITCHML_ALLOW_LARGER_SWITCH="1")
+    (line,) = group_lines(built, tmp_path, num_workers=33, SWITCHML_ALLOW_LARGER_SWITCH="1")
     assert line.endswith(" SWITCHML_ALLOW_LARGER_SWITCH=1")
-    (line,) = told(built, tmp_path, num_workers=32, SWITCHML_ALLOW_LARGER_SWITCH="1")
+    (line,) = group_lines(built, tmp_path, num_workers=32, SWITCHML_ALLOW_LARGER_SWITCH="1")
     assert "SWITCHML_ALLOW" not in line
 
 
@@ -172,12 +172,12 @@ ALL, LIST = ", ".join(REQUIRED), ",".join(REQUIRED)
     ],
 )
 def test_an_unfixed_library(built: Path, tmp_path: Path, mark: str, missing: str) -> None:
-    (line,) = told(built, tmp_path, MARK=mark)
+    (line,) = group_lines(built, tmp_path, MARK=mark)
     assert line.startswith(f"the client library lacks the fixes {missing}, and without them")
     assert "`switchml-patch client build --dpdk`" in line
-    (line,) = told(built, tmp_path, MARK=mark, SWITCHML_ALLOW_UNFIXED="1")
+    (line,) = group_lines(built, tmp_path, MARK=mark, SWITCHML_ALLOW_UNFIXED="1")
     assert line.endswith(f" SWITCHML_ALLOW_UNFIXED=1 lacks={missing.replace(' ', '')}")
-    (line,) = told(built, tmp_path, MARK=mark, backend="rdma")
+    (line,) = group_lines(built, tmp_path, MARK=mark, backend="rdma")
     assert line.startswith("the client library lacks the fixes late-answers, and without them")
     assert "`switchml-patch client build --rdma`" in line
 
@@ -185,25 +185,25 @@ def test_an_unfixed_library(built: Path, tmp_path: Path, mark: str, missing: str
 @pytest.mark.parametrize("timeout", ["10", "999.9"])
 def test_rdma_that_sends_again_early(built: Path, tmp_path: Path, timeout: str) -> None:
     given: dict[str, Any] = {"backend": "rdma", "timeout": timeout}
-    (line,) = told(built, tmp_path, **given)
+    (line,) = group_lines(built, tmp_path, **given)
     assert line.startswith(f"timeout = {timeout}, but RDMA needs 1000 ms or more: ")
-    (line,) = told(built, tmp_path, **given, SWITCHML_ALLOW_UNFIXED="1")
+    (line,) = group_lines(built, tmp_path, **given, SWITCHML_ALLOW_UNFIXED="1")
     assert line.endswith(" SWITCHML_ALLOW_UNFIXED=1")
     for sound in ({**given, "timeout": 1000}, {**given, "backend": "dpdk"}):
-        (line,) = told(built, tmp_path, **sound)
+        (line,) = group_lines(built, tmp_path, **sound)
         assert line.startswith("num_workers=")
         assert "SWITCHML_ALLOW" not in line
 
 
 def test_terms_have_the_workers_port(built: Path, tmp_path: Path) -> None:
     """An answer goes to the ports of the packet that completed the slot."""
-    (line,) = told(built, tmp_path, worker_port=4321)
+    (line,) = group_lines(built, tmp_path, worker_port=4321)
     assert " worker_port=4321 " in line
 
 
 def test_a_group_whose_sums_may_overflow_stays_with_gloo(built: Path, tmp_path: Path) -> None:
     """The delegate has the rule of `switchml-patch accuracy`."""
-    found = told(built, tmp_path, all_sizes=True, SWITCHML_ALLOW_LARGER_SWITCH="1")
+    found = group_lines(built, tmp_path, all_sizes=True, SWITCHML_ALLOW_LARGER_SWITCH="1")
     wrong = [workers for workers in range(1, 65536) if may_overflow(workers)]
     assert [int(line.split(":")[0]) for line in found] == wrong
     assert found[0] == (
@@ -213,7 +213,7 @@ def test_a_group_whose_sums_may_overflow_stays_with_gloo(built: Path, tmp_path: 
     # What does not sum anyway cannot be spoilt.
     fake = {"backend": "dummy", "SWITCHML_ALLOW_FAKE_SUMS": "1"}
     assert not [
-        line for line in told(built, tmp_path, all_sizes=True, **fake) if "overflow" in line
+        line for line in group_lines(built, tmp_path, all_sizes=True, **fake) if "overflow" in line
     ]
 
 
@@ -241,17 +241,17 @@ def ranks(
 
 
 def test_delegates_when_the_probe_is_right(built: Path, tmp_path: Path) -> None:
-    said = ranks(built, "delegated", tmp_path, {})
-    assert f"{messages.DELEGATES} (num_workers=2" in said[0]
-    assert said[1] == ""
+    output = ranks(built, "delegated", tmp_path, {})
+    assert f"{messages.DELEGATES} (num_workers=2" in output[0]
+    assert output[1] == ""
 
 
 def test_ranks_of_other_fixes_do_not_delegate(built: Path, tmp_path: Path) -> None:
     env = {-1: {"SWITCHML_ALLOW_UNFIXED": "1"}, 1: {"MARK": FIXED.replace("resent-id,", "")}}
-    said = ranks(built, "refused", tmp_path, env)
+    output = ranks(built, "refused", tmp_path, env)
     terms = ("SWITCHML_ALLOW_UNFIXED=1", "lacks=resent-id")
     why = ", ".join(messages.DIFFERS.format(term, "none") for term in terms)
-    assert f"{GLOO}rank 1: {why}\n" in said[0]
+    assert f"{GLOO}rank 1: {why}\n" in output[0]
 
 
 @pytest.mark.parametrize(("job", "type_name"), [("0", "int32"), ("1", "float32")])
@@ -259,8 +259,8 @@ def test_wrong_sums_are_found_before_a_group_delegates(
     built: Path, tmp_path: Path, job: str, type_name: str
 ) -> None:
     """One rank hands in another value than its own, so the sums of all are wrong."""
-    said = ranks(built, "refused", tmp_path, {1: {"FAULT": "flip", "FAULT_JOB": job}})
-    first, later = [line for line in said[0].splitlines() if "process group" in line]
+    output = ranks(built, "refused", tmp_path, {1: {"FAULT": "flip", "FAULT_JOB": job}})
+    first, later = [line for line in output[0].splitlines() if "process group" in line]
     assert f"{GLOO}ranks 0-1: {messages.WRONG_PROBE}1 of 132097 " in first
     assert f"{type_name} elements, the first is number 66048 with " in first
     assert f"{GLOO}ranks 0-1: SwitchML was given up: " in later
@@ -276,9 +276,9 @@ def test_two_jobs_whose_packets_cross(built: Path, tmp_path: Path) -> None:
             env = {0: switches[number], 1: switches[1 - number]}
             jobs.append(pool.submit(ranks, built, "refused", tmp_path / str(number), env))
         for job in jobs:
-            said = job.result()[0]
+            output = job.result()[0]
             for rank in range(2):
-                assert f"rank {rank}: {messages.WRONG_PROBE}" in said
+                assert f"rank {rank}: {messages.WRONG_PROBE}" in output
 
 
 LATE_PROBE = "the probe of 132097 int32 elements" + messages.LATE.format(1000)
@@ -286,22 +286,22 @@ LATE_PROBE = "the probe of 132097 int32 elements" + messages.LATE.format(1000)
 
 def test_a_probe_that_does_not_end(built: Path, tmp_path: Path) -> None:
     """As where no packet arrives: Gloo, within the group's timeout, and the process ends."""
-    said = ranks(built, "refused", tmp_path, {-1: {"FAULT": "hang"}}, timeout_ms=4_000)
-    assert f"{GLOO}ranks 0-1: {LATE_PROBE}\n" in said[0]
-    assert f"error: {LATE_PROBE} (packets: 0 sent, 0 answered, 0 wrong, 0 timeouts); " in said[0]
+    output = ranks(built, "refused", tmp_path, {-1: {"FAULT": "hang"}}, timeout_ms=4_000)
+    assert f"{GLOO}ranks 0-1: {LATE_PROBE}\n" in output[0]
+    assert f"error: {LATE_PROBE} (packets: 0 sent, 0 answered, 0 wrong, 0 timeouts); " in output[0]
 
 
 def test_a_slow_start_is_no_missing_rank(built: Path, tmp_path: Path) -> None:
     """Rank 1 is late, and then its start takes too long: its peer hears of it in time."""
 
-    def said(fault: str, lasts: str) -> list[str]:
+    def output(fault: str, lasts: str) -> list[str]:
         (tmp_path / fault).mkdir()
         slow = {"STORE_LAG_MS": "500", "FAULT": fault, "FAULT_MS": lasts}
         return ranks(built, "refused", tmp_path / fault, {1: slow}, timeout_ms=8_000)
 
     with ThreadPoolExecutor() as pool:
-        unended = pool.submit(said, "slow-start", "20000")
-        ended = pool.submit(said, "slow-end", "6000")
+        unended = pool.submit(output, "slow-start", "20000")
+        ended = pool.submit(output, "slow-end", "6000")
         for job in (unended, ended):
             why = f"{GLOO}rank 1: {messages.UNSTARTED} within 4000 ms"
             assert why in job.result()[0]
@@ -312,23 +312,23 @@ def test_a_slow_start_is_no_missing_rank(built: Path, tmp_path: Path) -> None:
 def test_a_library_that_waits_less_long_than_the_group(built: Path, tmp_path: Path) -> None:
     """The report of the rank that has waited for the other says so."""
     env = {-1: {"FAULT": "no-start", "SWITCHML_START_TIMEOUT_MS": "300"}, 0: {"FAULT_MS": "400"}}
-    said = ranks(built, "refused", tmp_path, env)
-    assert f"{GLOO}ranks 0-1: {messages.UNSTARTED}: see its messages" in said[0]
+    output = ranks(built, "refused", tmp_path, env)
+    assert f"{GLOO}ranks 0-1: {messages.UNSTARTED}: see its messages" in output[0]
 
 
 def test_a_slow_stop_is_no_missing_rank(built: Path, tmp_path: Path) -> None:
     """Rank 1 has to stop for a group whose timeout is shorter than a stop may take otherwise."""
     env = {"SWITCHML_TIMEOUT_MS": "500", "MARK": f"{FIXED},restart", "STAYS": "1"}
     slow = {"FAULT": "slow-stop", "FAULT_MS": "20000"}
-    said = ranks(built, "renewed", tmp_path, {-1: env, 1: slow}, timeout_ms=4_000)
-    assert f"{GLOO}rank 1: the SwitchML context has not stopped\n" in said[0]
+    output = ranks(built, "renewed", tmp_path, {-1: env, 1: slow}, timeout_ms=4_000)
+    assert f"{GLOO}rank 1: the SwitchML context has not stopped\n" in output[0]
 
 
 def test_a_job_has_a_limit_of_its_own(built: Path, tmp_path: Path) -> None:
     """A peer that is dead: the group's timeout is a minute, and the job never ends."""
     env = {-1: {"SWITCHML_TIMEOUT_MS": "700", "FAULT": "hang", "FAULT_JOB": "5"}}
-    said = ranks(built, "late", tmp_path, env)
-    assert messages.LATE.format(700) in said[0]
+    output = ranks(built, "late", tmp_path, env)
+    assert messages.LATE.format(700) in output[0]
 
 
 def test_metrics_of_a_rank_that_has_failed(built: Path, tmp_path: Path) -> None:
@@ -347,8 +347,8 @@ def test_a_library_that_hangs_is_outlived(built: Path, tmp_path: Path) -> None:
     """Its first job after the probe and three sums never ends."""
     env = {"SWITCHML_TIMEOUT_MS": "700", "FAULT": "hang", "FAULT_JOB": "5"}
     more = {"SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "1000"}
-    said = ranks(built, "hung", tmp_path, {-1: {**env, **more}})
-    assert messages.LATE.format(700) + messages.OVER_GLOO in said[0]
+    output = ranks(built, "hung", tmp_path, {-1: {**env, **more}})
+    assert messages.LATE.format(700) + messages.OVER_GLOO in output[0]
 
 
 def test_the_input_of_a_job_that_hangs(built: Path, tmp_path: Path) -> None:
@@ -360,8 +360,8 @@ def test_the_input_of_a_job_that_hangs(built: Path, tmp_path: Path) -> None:
 def test_a_job_that_is_not_handed_over(built: Path, tmp_path: Path) -> None:
     """What follows it on its rank would be summed with what it is on the others."""
     env = {"SWITCHML_FAILOVER": "1", "PAUSE": "20"}
-    said = ranks(built, "lost", tmp_path, {-1: env, 1: {"FAULT": "lose", "FAULT_JOB": "7"}})
-    assert f"{messages.UNSUBMITTED}std::bad_alloc{messages.OVER_GLOO}" in said[0]
+    output = ranks(built, "lost", tmp_path, {-1: env, 1: {"FAULT": "lose", "FAULT_JOB": "7"}})
+    assert f"{messages.UNSUBMITTED}std::bad_alloc{messages.OVER_GLOO}" in output[0]
 
 
 RETURNS = {"SWITCHML_TIMEOUT_MS": "1000", "SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "1000"}
@@ -371,33 +371,33 @@ ONCE = "the client library starts once in a process, without its fix `restart`"
 
 def test_return(built: Path, tmp_path: Path) -> None:
     """A library with the fix is started again, and its packets are counted on."""
-    said = ranks(built, "returned", tmp_path, {-1: {**RETURNS, "MARK": f"{FIXED},restart"}})
-    assert said[0].count(f"{messages.RETURNS}64 ") == 2
+    output = ranks(built, "returned", tmp_path, {-1: {**RETURNS, "MARK": f"{FIXED},restart"}})
+    assert output[0].count(f"{messages.RETURNS}64 ") == 2
 
 
 def test_a_library_that_starts_once(built: Path, tmp_path: Path) -> None:
     """The ranks stay with Gloo; they say so, and once."""
-    said = ranks(built, "returned", tmp_path, {-1: {**RETURNS, "STAYS": "1"}})
-    assert f"{FIRST_TRY}{ONCE}; {messages.STAYS}\n" in said[0]
-    assert said[0].count("after the failure") == 1
-    assert f"{GLOO}ranks 0-1: SwitchML was given up: rank 0: the allreduce of" in said[0]
-    assert f"; {ONCE}\n" in said[0]
+    output = ranks(built, "returned", tmp_path, {-1: {**RETURNS, "STAYS": "1"}})
+    assert f"{FIRST_TRY}{ONCE}; {messages.STAYS}\n" in output[0]
+    assert output[0].count("after the failure") == 1
+    assert f"{GLOO}ranks 0-1: SwitchML was given up: rank 0: the allreduce of" in output[0]
+    assert f"; {ONCE}\n" in output[0]
 
 
 def test_one_library_that_starts_once(built: Path, tmp_path: Path) -> None:
     """The ranks do not delegate: what one returns from would end another."""
-    said = ranks(built, "refused", tmp_path, {1: {"MARK": f"{FIXED},restart"}})
-    assert messages.DIFFERS.format(f"{GLOO}rank 1: restart=1", "none\n") in said[0]
+    output = ranks(built, "refused", tmp_path, {1: {"MARK": f"{FIXED},restart"}})
+    assert messages.DIFFERS.format(f"{GLOO}rank 1: restart=1", "none\n") in output[0]
 
 
 def test_a_timeout_too_short_to_return(built: Path, tmp_path: Path) -> None:
     """The others would not wait until late packets have left the network."""
     env = {-1: {**RETURNS, "STAYS": "1", "MARK": f"{FIXED},restart"}}
-    said = ranks(built, "returned", tmp_path, env, timeout_ms=3_900)
+    output = ranks(built, "returned", tmp_path, env, timeout_ms=3_900)
     why = "a timeout of 3900 ms is too short for the SwitchML context to start again"
-    assert f"{FIRST_TRY}{why}; {messages.STAYS}\n" in said[0]
-    assert said[0].count("after the failure") == 1
-    assert f"{GLOO}ranks 0-1: {why}\n" in said[0]
+    assert f"{FIRST_TRY}{why}; {messages.STAYS}\n" in output[0]
+    assert output[0].count("after the failure") == 1
+    assert f"{GLOO}ranks 0-1: {why}\n" in output[0]
 
 
 @pytest.mark.parametrize(
@@ -413,19 +413,19 @@ def test_a_probe_that_keeps_the_ranks_with_gloo(
     """The probe of the first try, and of no later one."""
     env = {**RETURNS, "MARK": f"{FIXED},restart"}
     faulty = {"FAULT": fault, "FAULT_START": "1"}
-    said = ranks(built, "retried", tmp_path, {-1: env, 1: faulty})
-    assert f"{FIRST_TRY}{why}" in said[0]
-    assert f"{messages.STAYS}, and SwitchML is tried again at call 128\n" in said[0]
-    assert f"{messages.RETURNS}128 " in said[0]
+    output = ranks(built, "retried", tmp_path, {-1: env, 1: faulty})
+    assert f"{FIRST_TRY}{why}" in output[0]
+    assert f"{messages.STAYS}, and SwitchML is tried again at call 128\n" in output[0]
+    assert f"{messages.RETURNS}128 " in output[0]
 
 
 def test_a_start_ends_when_nobody_waits_for_it(built: Path, tmp_path: Path) -> None:
     """Rank 0 is refused, and rank 1 waits for it; the next try finds both stopped."""
     env = {**RETURNS, "MARK": f"{FIXED},restart"}
     refused = {"FAULT": "no-start", "FAULT_START": "1"}
-    said = ranks(built, "retried", tmp_path, {-1: env, 0: refused}, timeout_ms=8_000)
-    assert FIRST_TRY + messages.UNSTARTED in said[0]
-    assert f"{messages.RETURNS}128 " in said[0]
+    output = ranks(built, "retried", tmp_path, {-1: env, 0: refused}, timeout_ms=8_000)
+    assert FIRST_TRY + messages.UNSTARTED in output[0]
+    assert f"{messages.RETURNS}128 " in output[0]
 
 
 def test_what_has_no_place_in_the_fixed_point(built: Path, tmp_path: Path) -> None:
@@ -438,21 +438,23 @@ def test_a_controller_that_is_not_there(built: Path, tmp_path: Path) -> None:
     port = free_port()
     env = {-1: {"MARK": FIXED, "FAULT_PORT": str(free_port())}}
     config = {**DPDK, "controller_port": port}
-    said = run(built / "delegate", "refused", 2, tmp_path, env=env, config=config, timeout_ms=4_000)
+    output = run(
+        built / "delegate", "refused", 2, tmp_path, env=env, config=config, timeout_ms=4_000
+    )
     why = f"the controller at 127.0.0.1:{port} cannot be reached: Connection refused"
-    first, later = [line for line in said[0].splitlines() if "process group" in line]
+    first, later = [line for line in output[0].splitlines() if "process group" in line]
     assert first.endswith(f"{GLOO}ranks 0-1: {why}")
     assert re.search(rf"{re.escape(why)} \(asked \d+ s ago\)$", later), "it waits no second time"
-    assert f"{messages.WARNING.format(1)}{why} ({tmp_path / '1' / 'switchml.cfg'})" in said[1]
+    assert f"{messages.WARNING.format(1)}{why} ({tmp_path / '1' / 'switchml.cfg'})" in output[1]
 
 
 def test_what_does_not_sum_is_not_probed(built: Path, tmp_path: Path) -> None:
     """Nor does the dummy backend need a controller or fixes."""
     env = {-1: {"MARK": "", "SWITCHML_ALLOW_FAKE_SUMS": "1", "FAULT": "flip"}}
-    said = run(built / "delegate", "forksafe", 2, tmp_path, env=env)
+    output = run(built / "delegate", "forksafe", 2, tmp_path, env=env)
     assert (
         "WARNING: NOT REAL SUMS: allreduce(SUM, AVG) of float32, int32, bfloat16, float16 goes to"
-        in said[0]
+        in output[0]
     )
 
 

@@ -104,8 +104,8 @@ def test_a_tree_patched_by_another_version_names_that_version(tree: Tree) -> Non
     for command in ("apply", "revert", "status"):
         message = tree.run(command, code=3)
         for path in (*others, render.flags_path(tree.pin)):
-            told = f"{path}: was written by switchml-patch 0.0.9; revert with that version"
-            assert told in message
+            text = f"{path}: was written by switchml-patch 0.0.9; revert with that version"
+            assert text in message
     assert tree.contents() == before
 
 
@@ -134,10 +134,10 @@ def test_the_id_that_is_expected_is_that_of_the_state(
     hooked, other = tree.pin.files[0], tree.pin.files[1]
     damage(tree.root / hooked.path)
     wanted, not_wanted = (hooked.post, hooked.pre) if patched else (hooked.pre, hooked.post)
-    told = tree.run("status", code=3)
-    assert f"(expected blob {wanted}, found " in told
-    assert not_wanted not in told
-    assert ("on top of the patch" in told) == (patched and damage is edit)
+    output = tree.run("status", code=3)
+    assert f"(expected blob {wanted}, found " in output
+    assert not_wanted not in output
+    assert ("on top of the patch" in output) == (patched and damage is edit)
     files = {
         file["path"]: file for file in json.loads(tree.run("status", "--json", code=3))["files"]
     }

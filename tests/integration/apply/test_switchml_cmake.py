@@ -95,9 +95,9 @@ def tree(simulator: Path, tmp_path_factory: pytest.TempPathFactory) -> support.P
 
 
 def test_the_library_loads_and_tells_its_flags(built: Built) -> None:
-    told = support.report(built.project.built)
-    assert told["flags"] == " ".join(flag.upper() for flag in built.build.flags)
-    assert told["simulator"] is True
+    message = support.report(built.project.built)
+    assert message["flags"] == " ".join(flag.upper() for flag in built.build.flags)
+    assert message["simulator"] is True
 
 
 def test_only_the_delegate_sees_switchml(built: Built) -> None:
@@ -333,10 +333,10 @@ def test_a_backend_links_and_loads(
     project.make()
     support.run("cmake", "--install", project.build, "--prefix", tmp_path / "prefix")
     for directory in (project.built.parent, tmp_path / "prefix" / "lib"):
-        told = support.report(directory / project.library)
-        assert told["flags"] == " ".join(options.flags)
-        assert told["simulator"] is False
-        assert told["drivers"] == (backend == "dpdk")
+        message = support.report(directory / project.library)
+        assert message["flags"] == " ".join(options.flags)
+        assert message["simulator"] is False
+        assert message["drivers"] == (backend == "dpdk")
         homes = {str(getattr(clients, backend) / "lib"), str(clients.grpc_home / "lib")}
         assert homes <= {*support.run_path(directory / render.LIBRARY)}
 
@@ -590,7 +590,7 @@ def test_an_archive_of_something_else_is_named(case: Case, tree: support.Project
 
 
 @pytest.mark.parametrize("backend", ["dpdk", "rdma"])
-def test_other_flags_than_the_archives_are_told(
+def test_other_flags_than_the_archives_are_reported(
     clients: Clients, tree: support.Project, backend: str
 ) -> None:
     flag = backend.upper()
@@ -603,7 +603,7 @@ def test_other_flags_than_the_archives_are_told(
     assert f"Apply the patch again with --{backend}" in output
 
 
-def test_an_undefined_symbol_is_told(
+def test_an_undefined_symbol_is_reported(
     simulator: Path, tree: support.Project, tmp_path: Path
 ) -> None:
     text = support.backend("Dummy", "of_a_library_that_is_missing")
@@ -613,19 +613,19 @@ def test_an_undefined_symbol_is_told(
     assert f"{home}/lib/libswitchml-client.a does not link" in output
 
 
-def test_a_library_that_cannot_be_found_is_told(case: Case, tree: support.Project) -> None:
+def test_a_library_that_cannot_be_found_is_reported(case: Case, tree: support.Project) -> None:
     config = case.root / "grpc-home/lib/pkgconfig/grpc++.pc"
     config.write_text(config.read_text().replace("-lgrpc++", "-lgrpc++-of-nobody"))
     assert "-lgrpc++-of-nobody" in fails(tree, case.backend("dpdk"))
 
 
-def test_what_the_linker_says_is_told(tree: support.Project, case: Case) -> None:
+def test_what_the_linker_says_is_reported(tree: support.Project, case: Case) -> None:
     archive = case.root / "plain/lib/libswitchml-client.a"
     archive.write_text("_ZN8switchml7Context11GetInstanceEv\n")
     assert "file format not recognized" in fails(tree, case.plain())
 
 
-def test_what_no_pattern_finds_is_told_whole(clients: Clients, tmp_path: Path) -> None:
+def test_what_no_pattern_finds_is_reported_whole(clients: Clients, tmp_path: Path) -> None:
     compiler = tmp_path / "compiler"
     compiler.write_text(
         '#!/bin/sh\ncase "$*" in *probe.cpp*) echo geht nicht; exit 1;; esac\nexec g++ "$@"\n'

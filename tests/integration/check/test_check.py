@@ -385,7 +385,7 @@ def test_compilers(
     assert "install gcc >=7,<13 and set CC and CXX to it" in row.problems[-1]
 
 
-def test_clang_is_told_and_not_refused(
+def test_clang_is_reported_and_not_refused(
     simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CXX", "clang++")

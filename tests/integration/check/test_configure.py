@@ -77,15 +77,15 @@ def test_what_is_linked(tmp_path: Path, flags: dict[str, bool], libraries: tuple
 
 def test_pkg_config_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """About Debian's gRPC it thinks for a second."""
-    real, asked = shutil.which("pkg-config"), tmp_path / "asked"
+    real, wanted = shutil.which("pkg-config"), tmp_path / "asked"
     program = tmp_path / "bin/pkg-config"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\necho "$@" >>{asked}\nexec {real} "$@"\n')
+    program.write_text(f'#!/bin/sh\necho "$@" >>{wanted}\nexec {real} "$@"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     heard = configured(tmp_path, dpdk=True)
     assert heard.modules == ()
-    questions = [line for line in asked.read_text().splitlines() if "grpc++" in line]
+    questions = [line for line in wanted.read_text().splitlines() if "grpc++" in line]
     assert len(questions) == 1
 
 

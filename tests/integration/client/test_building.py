@@ -74,18 +74,18 @@ def test_a_program_links_with_it(home: Path, tmp_path: Path) -> None:
 
 def test_the_status_of_a_home(home: Path) -> None:
     command = [sys.executable, "-m", "patchgen", "client", "status", str(home)]
-    told = captured(command)
-    assert told.returncode == 3  # it has none of the fixes that there are
-    lines = told.stdout.splitlines()
+    message = captured(command)
+    assert message.returncode == 3  # it has none of the fixes that there are
+    lines = message.stdout.splitlines()
     assert lines[:3] == [
         f"{home}: built with DUMMY from 0123456 with 1 fixes",
         "flags: DUMMY, TIMEOUTS",
         "fixes: honest",
     ]
     assert any(line.startswith("lacks duplicates: A second answer") for line in lines)
-    told = captured([*command, "--json"])
-    data = json.loads(told.stdout)
-    assert (told.returncode, data["commit"], data["fixes"]) == (3, COMMIT, ["honest"])
+    message = captured([*command, "--json"])
+    data = json.loads(message.stdout)
+    assert (message.returncode, data["commit"], data["fixes"]) == (3, COMMIT, ["honest"])
     assert "stale-timers" in data["lacking"]
 
 
@@ -121,7 +121,7 @@ def test_homes_of_ones_own(tmp_path: Path) -> None:
 
 def test_pkg_config_is_asked_once(tmp_path: Path) -> None:
     """Of gRPC each answer takes it a second and more."""
-    home, asked = tmp_path / "home", tmp_path / "asked"
+    home, wanted = tmp_path / "home", tmp_path / "asked"
     config = home / "lib/pkgconfig"
     config.mkdir(parents=True)
     about = "Description: one\nVersion: 1\n"
@@ -133,7 +133,7 @@ def test_pkg_config_is_asked_once(tmp_path: Path) -> None:
         f"Name: two\n{about}Libs: -L/usr/lib -Wl,--push-state -ltwo -Wl,--pop-state\n"
     )
     program = tmp_path / "pkg-config"
-    program.write_text(f'#!/bin/sh\necho x >>{asked}\nexec {shutil.which("pkg-config")} "$@"\n')
+    program.write_text(f'#!/bin/sh\necho x >>{wanted}\nexec {shutil.which("pkg-config")} "$@"\n')
     program.chmod(0o755)
     script = tmp_path / "script.cmake"
     names = ("FOUND", "CFLAGS", "LDFLAGS", "INCLUDE_DIRS", "LIBRARY_DIRS", "RUN_PATH")
@@ -158,4 +158,4 @@ def test_pkg_config_is_asked_once(tmp_path: Path) -> None:
         f"-- {home}/lib",
         "-- FALSE",
     ], done.stderr
-    assert len(asked.read_text().split()) == 2
+    assert len(wanted.read_text().split()) == 2

@@ -185,22 +185,22 @@ def test_git_applies_the_diffs(tmp_path: Path, isolated: Path) -> None:
 def test_the_commands_about_fixes(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "patchgen", "client"]
 
-    def told(*arguments: str) -> subprocess.CompletedProcess[str]:
+    def message(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*command, *arguments], capture_output=True, text=True, check=False, cwd=tmp_path
         )
 
-    listed = told("build", "--list", "--without", "heap").stdout.splitlines()
+    listed = message("build", "--list", "--without", "heap").stdout.splitlines()
     assert [line.split(":")[0] for line in listed][:2] == ["back-off", "completions"]
     assert not [line for line in listed if line.startswith("heap")]
-    listed = told("patch", "--controller", "--list").stdout.splitlines()
+    listed = message("patch", "--controller", "--list").stdout.splitlines()
     assert [line.split(":")[0] for line in listed] == ["dead-workers", "silent-workers"]
-    unknown = told("patch", "--without", "nothing")
+    unknown = message("patch", "--without", "nothing")
     assert (unknown.returncode, unknown.stdout) == (2, "")
     assert "--without nothing: no such fix; there are back-off, completions" in unknown.stderr
-    none = told("build", str(tmp_path))
+    none = message("build", str(tmp_path))
     assert none.returncode == 2
     assert "not a git repository; make one with: switchml-patch client" in none.stderr
-    empty = told("status", str(tmp_path))
+    empty = message("status", str(tmp_path))
     assert empty.returncode == 3
     assert f"{tmp_path}: no client library, which is lib/libswitchml-client.a" in empty.stderr

@@ -47,20 +47,20 @@ def test_it_says_what_the_library_was_made_from(
 ) -> None:
     monkeypatch.setenv("CXXFLAGS", "-O1")
     home = tmp_path / "home"
-    said = installed(home)
-    assert said.kind == "client"
-    assert said.subjects[0].name == ARCHIVE
-    assert {one.name: one.sha256 for one in said.subjects} == {
+    output = installed(home)
+    assert output.kind == "client"
+    assert output.subjects[0].name == ARCHIVE
+    assert {one.name: one.sha256 for one in output.subjects} == {
         name: sha256(str(home / name))
         for name in contents(home)
         if name not in {"switchml.cfg", origin.NAME, origin.SBOM}
     }
-    assert (said.request["fixes"], said.request["variables"]["CXXFLAGS"]) == (["honest"], "-O1")
-    assert said.find_digest("p4app-switchML") == fixes.COMMIT
+    assert (output.request["fixes"], output.request["variables"]["CXXFLAGS"]) == (["honest"], "-O1")
+    assert output.find_digest("p4app-switchML") == fixes.COMMIT
     version = subprocess.check_output(["c++", "--version"], text=True).splitlines()[0]
-    assert said.resolved["toolchain"]["programs"]["c++"] == version
+    assert output.resolved["toolchain"]["programs"]["c++"] == version
     bill = json.loads((home / origin.SBOM).read_text())
-    assert bill["metadata"]["component"]["hashes"][0]["content"] == said.subjects[0].sha256
+    assert bill["metadata"]["component"]["hashes"][0]["content"] == output.subjects[0].sha256
     (source,) = (one for one in bill["components"] if one["bom-ref"] == "p4app-switchML")
     assert source["version"] == fixes.COMMIT
     assert source["pedigree"]["patches"][0]["resolves"] == [{"id": "honest", "type": "defect"}]

@@ -47,9 +47,9 @@ def test_ranks_of_torchrun(
                     stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 )
             )  # fmt: skip
-        said = [agent.communicate(timeout=ENOUGH) for agent in agents]
-    assert [agent.returncode for agent in agents] == [int(broken)] * 2, said
-    assert sum(line.startswith("host ") for out, _ in said for line in out.splitlines()) == 1
+        lines = [agent.communicate(timeout=ENOUGH) for agent in agents]
+    assert [agent.returncode for agent in agents] == [int(broken)] * 2, lines
+    assert sum(line.startswith("host ") for out, _ in lines for line in out.splitlines()) == 1
     found = json.loads(report.read_text())
     hosts = [one["host"] for one in found["ranks"]]
     assert hosts == ["apollo", "zeus"]

@@ -55,9 +55,9 @@ def test_an_ordinary_training_delegates(
         assert rank["losses"][-1] < rank["losses"][0] / 2
         assert rank["size"] == 4
         assert len(rank["losses"]) == STEPS
-    told = metrics.read(counted)
-    assert len(told) == 4
-    for one in told:
+    message = metrics.read(counted)
+    assert len(message) == 4
+    for one in message:
         assert one.value("switchml_allreduces_total") >= STEPS
         left = one.value("switchml_gloo_allreduces_total", reason="group")
         assert left == 0 or (framework == "deepspeed" and left < STEPS)

@@ -56,8 +56,8 @@ def test_ranks_of_torchrun_delegate(
                 )
             )  # fmt: skip
             time.sleep(_APART)
-        said = [agent.communicate(timeout=ENOUGH)[1] for agent in agents]
-    assert [agent.returncode for agent in agents] == [0, 0], said
+        lines = [agent.communicate(timeout=ENOUGH)[1] for agent in agents]
+    assert [agent.returncode for agent in agents] == [0, 0], lines
     found = cluster.read_records(tmp_path, 4)
     cluster.check_delegated(found, 2)
     names = ["apollo", "zeus"] if rendezvous == "c10d" else ["zeus", "apollo"]

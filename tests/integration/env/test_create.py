@@ -67,9 +67,9 @@ def record(site: Site, name: str) -> dict[str, object]:
 def test_a_prefix_holds_the_packages_with_its_own_path_in_them(
     site: Site, channel: Channel
 ) -> None:
-    said = site.create()
-    assert "fetched 2 of 2" in said
-    assert "2 packages" in said
+    output = site.create()
+    assert "fetched 2 of 2" in output
+    assert "2 packages" in output
     assert site.files() == LINKED
     prefix = str(site.prefix)
     assert subprocess.check_output([f"{prefix}/lib/link"], text=True) == f"{prefix}\n"
@@ -101,9 +101,9 @@ def test_a_prefix_that_a_build_sees_elsewhere_has_that_path_in_it(
     site.ask([channel.url], ["tool"], link_scripts=["tool"])
     site.lock()
     given = [str(path) for path in (site.lock_file, site.prefix, site.root / "cache")]
-    said = subprocess.check_output([sys.executable, "-c", MAKE, *given], text=True)
+    output = subprocess.check_output([sys.executable, "-c", MAKE, *given], text=True)
     seen = f"{enclosure.PATH}/{site.prefix.name}"
-    assert said == f"{seen}\n"
+    assert output == f"{seen}\n"
     assert (site.prefix / "bin/tool").read_text() == f"#!/bin/sh\necho {seen}\n"
     assert (site.prefix / "ran").exists()
     assert state(site).named == seen
@@ -126,23 +126,23 @@ def test_what_is_in_the_store_needs_no_network(site: Site, channel: Channel) -> 
     with served(channel.root) as url:
         site.ask([url], ["tool"])
         site.lock()
-        said = site.create()
+        output = site.create()
     other = Site(site.root / "other")
     other.root.mkdir()
-    said = site.create(prefix=other.prefix)
-    assert "had 2 of 2" in said
+    output = site.create(prefix=other.prefix)
+    assert "had 2 of 2" in output
     assert other.files() == LINKED
 
 
-def test_without_network_the_address_is_told_and_nothing_is_linked(
+def test_without_network_the_address_is_reported_and_nothing_is_linked(
     site: Site, channel: Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packages, "_RETRIES", 0)
     with served(channel.root) as url:
         site.ask([url], ["tool"])
         site.lock()
-    said = site.create(code=4)
-    assert f"{url}/{PLATFORM}/{TOOL.file_name}: cannot be fetched" in said
+    output = site.create(code=4)
+    assert f"{url}/{PLATFORM}/{TOOL.file_name}: cannot be fetched" in output
     assert not site.files()
     assert marker.read(str(site.prefix)) is None
 
@@ -168,9 +168,9 @@ def test_a_wrong_hash_stops_before_anything_is_linked(
             evil = Package("lib", "1.5", files={"lib/lib": "evil"}, old_format=True).archive()
             archive.write_bytes(evil if what == "package" else archive.read_bytes()[:-1])
             shown = "sha256"
-        said = site.create(code=3)
-    assert f"{lib.url}: its {shown} is" in said
-    assert "as the lock says; not installed" in said
+        output = site.create(code=3)
+    assert f"{lib.url}: its {shown} is" in output
+    assert "as the lock says; not installed" in output
     assert not site.files()
     assert marker.read(str(site.prefix)) is None
     assert lib.file_name not in {path.name for path in site.cache.rglob("*")}
@@ -180,8 +180,8 @@ def test_a_lock_that_calls_a_package_by_another_name_is_refused(site: Site) -> N
     text = site.lock_file.read_text()
     assert "version: '1.5'" in text
     site.lock_file.write_text(text.replace("version: '1.5'", "version: '1.6'"))
-    said = site.create(code=3)
-    assert "holds lib 1.5 h0_0, and not lib 1.6 h0_0" in said
+    output = site.create(code=3)
+    assert "holds lib 1.5 h0_0, and not lib 1.6 h0_0" in output
     assert not site.files()
 
 
@@ -208,8 +208,8 @@ def test_what_was_written_to_in_one_prefix_is_not_in_the_next(site: Site) -> Non
 def test_a_second_run_does_nothing(site: Site) -> None:
     site.create()
     before = {path: path.lstat().st_mtime_ns for path in site.prefix.rglob("*")}
-    said = site.create()
-    assert "fetched" not in said
+    output = site.create()
+    assert "fetched" not in output
     assert {path: path.lstat().st_mtime_ns for path in site.prefix.rglob("*")} == before
     assert not Path(os.environ["HOME"], ".cache", "rattler").exists()
 
@@ -255,23 +255,23 @@ def test_a_link_script_runs_only_where_the_environment_says_so(
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "message"),
     [
         ("exit 7", "return code 7"),
         ("echo sorry >&2; exit 1", "sorry"),
         ('echo why > "$PREFIX/.messages.txt"; false', "why"),
     ],
 )
-def test_a_link_script_that_fails_is_told_and_tried_again(
-    site: Site, channel: Channel, body: str, told: str
+def test_a_link_script_that_fails_is_reported_and_tried_again(
+    site: Site, channel: Channel, body: str, message: str
 ) -> None:
     script = f'test -e "$PREFIX/repaired" || {{ {body}; }}\n'
     channel.add(Package("tool", "2.0", files={"bin/.tool-post-link.sh": script}))
     site.ask([channel.url], ["tool"], link_scripts=["tool"])
     site.lock()
-    said = site.create(code=4)
-    assert "the post-link script of tool failed" in said
-    assert told in said
+    output = site.create(code=4)
+    assert "the post-link script of tool failed" in output
+    assert message in output
     assert not state(site).whole
     (site.prefix / "repaired").touch()
     site.create()
@@ -401,8 +401,8 @@ def test_the_second_of_two_runs_says_so_and_stops(site: Site, channel: Channel) 
         until((site.prefix / "here").exists, first)
         assert "another run" in site.create(code=3)
         (site.prefix / "go").touch()
-        told = read_rest(first)
-    assert first.returncode == 0, told
+        message = read_rest(first)
+    assert first.returncode == 0, message
     site.compare()
 
 
@@ -420,12 +420,12 @@ def test_two_runs_share_a_cache_at_the_same_time(site: Site) -> None:
     runs = [site.start(*site.create_arguments(prefix)) for prefix in prefixes]
     for run in runs:
         with run:
-            told = read_rest(run)
-        assert run.returncode == 0, told
+            output = read_rest(run)
+        assert run.returncode == 0, output
     for prefix in prefixes:
         site.compare(prefix)
 
 
 def test_a_cache_that_cannot_be_written_is_named_once(site: Site) -> None:
-    said = site.create(cache=Path("/proc/cache"), code=5)
-    assert said.count("/proc/cache") == 1
+    output = site.create(cache=Path("/proc/cache"), code=5)
+    assert output.count("/proc/cache") == 1

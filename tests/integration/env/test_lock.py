@@ -38,8 +38,8 @@ def test_a_newer_version_of_a_lower_channel_is_not_taken(
     site: Site, alpha: Channel, beta: Channel
 ) -> None:
     site.ask([alpha.url, beta.url], ["tool", "pure"])
-    said = site.lock()
-    assert "3 packages for linux-64" in said
+    output = site.lock()
+    assert "3 packages for linux-64" in output
     assert versions(site) == {"lib": "1.5", "pure": "1.0", "tool": "1.0"}
     assert site.locked()["tool"].depends == (("__glibc", ">=2.17"), ("lib", ">=1"))
     assert site.locked()["lib"].url == alpha.path(OLD).as_uri()
@@ -121,10 +121,10 @@ def test_over_http_the_lock_says_the_same_but_for_the_address(
 
 def test_stated_virtual_packages_decide(site: Site, alpha: Channel) -> None:
     site.ask([alpha.url], ["tool"], virtual_packages={"glibc": "2.12"})
-    said = site.lock(code=2)
-    assert "no solution for linux-64 with" in said
-    assert "glibc 2.12" in said
-    assert "__glibc" in said
+    output = site.lock(code=2)
+    assert "no solution for linux-64 with" in output
+    assert "glibc 2.12" in output
+    assert "__glibc" in output
     assert not site.lock_file.exists()
 
 
@@ -138,7 +138,7 @@ def test_stated_virtual_packages_decide(site: Site, alpha: Channel) -> None:
         (["gamma::tool"], 2, "gamma"),
     ],
 )
-def test_what_cannot_be_solved_is_told_and_leaves_the_lock(
+def test_what_cannot_be_solved_is_reported_and_leaves_the_lock(
     site: Site, alpha: Channel, specs: list[str], code: int, named: str
 ) -> None:
     site.lock_file.write_text("as it was")
@@ -159,10 +159,10 @@ def test_a_channel_that_cannot_be_read_is_named(site: Site, tmp_path: Path) -> N
     with served(tmp_path) as url:
         pass
     site.ask([f"{url}/alpha"], ["tool"])
-    said = site.lock(code=4)
-    assert "a channel cannot be read" in said
-    assert "name a mirror of it with --channel NAME=URL" in said
-    assert url in said
+    output = site.lock(code=4)
+    assert "a channel cannot be read" in output
+    assert "name a mirror of it with --channel NAME=URL" in output
+    assert url in output
     site.ask([], ["tool"])
     assert "name one with --channel" in site.lock(code=2)
 
@@ -192,6 +192,6 @@ def test_what_is_no_lock_is_refused(site: Site, content: str, named: str) -> Non
     site.lock_file.write_text(content)
     assert named in site.create(code=2)
     site.lock_file.unlink()
-    said = site.create(code=5)
-    assert f"{site.lock_file}: no such file; make it with: switchml-patch env lock" in said
+    output = site.create(code=5)
+    assert f"{site.lock_file}: no such file; make it with: switchml-patch env lock" in output
     assert not site.prefix.exists()

@@ -19,7 +19,7 @@ from patchgen.options import resolve
 GONE = "error: the current directory no longer exists; change to another\n"
 
 
-def test_generate_writes_where_it_is_told(tmp_path: Path) -> None:
+def test_generate_writes_to_the_given_path(tmp_path: Path) -> None:
     tool("generate", cwd=tmp_path)
     default = tmp_path / "build" / "switchml_pytorch.patch"
     done = tool("generate", "-o", "-", cwd=tmp_path)
@@ -114,7 +114,7 @@ def redirected(streams: str, directory: Path, *arguments: str) -> subprocess.Com
         "switch --port memif:x --json file/x",
     ],
 )
-def test_what_cannot_be_written_is_told_before_anything_is_done(
+def test_what_cannot_be_written_is_reported_before_anything_is_done(
     tmp_path: Path, arguments: str
 ) -> None:
     (tmp_path / "file").touch()
@@ -189,8 +189,8 @@ def test_pins_are_made_and_listed(tree: Tree, tmp_path: Path) -> None:
     given = ("pins", "make", str(tree.root), "--layout", str(like), "--commit", miniature.COMMIT)
     tool(*given, "--name", "v0.0.1", "-o", output)
     assert pins.load(output) == tree.pin
-    told = tool(*given, "--name", "v0.1.0", code=3).stderr
-    assert told.endswith("version.txt says 0.0, not 0.1\n")
+    printed = tool(*given, "--name", "v0.1.0", code=3).stderr
+    assert printed.endswith("version.txt says 0.0, not 0.1\n")
     commit(tree.root)
     assert f", not {miniature.COMMIT}\n" in tool(*given, "--name", "v0.0.1", code=3).stderr
     names = [pin["name"] for pin in json.loads(tool("pins", "--json").stdout)]
@@ -200,10 +200,12 @@ def test_pins_are_made_and_listed(tree: Tree, tmp_path: Path) -> None:
 def test_apply_tells_which_options_change(tree: Tree) -> None:
     tree.run("apply", *FLAGS)
     before = tree.snapshot()
-    told = tree.run("apply", "--switchml-home", "/other", "--dry-run")
-    assert "  was patched with DPDK=1 MLX5=1 SWITCHML_HOME='/opt/dev root/build' GRPC_HOME=" in told
-    assert "  now it is with   SWITCHML_HOME=/other\n" in told
-    assert "would be patched (v0.0.1), 1 files" in told
+    output = tree.run("apply", "--switchml-home", "/other", "--dry-run")
+    assert (
+        "  was patched with DPDK=1 MLX5=1 SWITCHML_HOME='/opt/dev root/build' GRPC_HOME=" in output
+    )
+    assert "  now it is with   SWITCHML_HOME=/other\n" in output
+    assert "would be patched (v0.0.1), 1 files" in output
     assert tree.snapshot() == before
     patch = generate(tree, "--switchml-home", "/other")
     with open(patch, "rb") as file:
@@ -219,9 +221,9 @@ def test_a_tree_that_is_partly_patched_has_a_few_lines(tree: Tree) -> None:
     """And an error about the tree comes alone, without what the homes lack."""
     tree.run("apply", *FLAGS)
     tree.root.joinpath(tree.pin.files[0].path + ".switchml-tmp").touch()
-    told = tree.run("status", code=3).splitlines()
-    assert len(told) == 5, told
-    assert told[2].endswith(f" {len(render.new_paths(tree.pin))} ours")
+    lines = tree.run("status", code=3).splitlines()
+    assert len(lines) == 5, lines
+    assert lines[2].endswith(f" {len(render.new_paths(tree.pin))} ours")
     (tree.root / tree.pin.files[0].path).write_text("edited\n")
     assert "warning" not in tree.run("apply", *FLAGS, code=3)
 

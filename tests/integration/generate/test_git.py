@@ -174,7 +174,7 @@ def test_a_worktree_and_its_head(checkout: Tree, tmp_path: Path) -> None:
     assert checkout.state() == "clean"
 
 
-def test_a_damaged_repository_is_told_and_no_obstacle(checkout: Tree) -> None:
+def test_a_damaged_repository_is_reported_and_no_obstacle(checkout: Tree) -> None:
     (checkout.root / ".git/HEAD").write_text("nonsense\n")
     assert "could not be read" in checkout.run("apply", *FLAGS)
     assert checkout.state() == "patched"

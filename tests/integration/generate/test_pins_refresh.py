@@ -77,9 +77,9 @@ def test_a_changed_hook_is_one_command(copy: Copy) -> None:
     with (copy.templates / "patch/hooks/delegate.inc.j2").open("a") as hook:
         hook.write("    // another line of the hook\n")
     assert "pins refresh" in copy.run("generate", "--pytorch", "v1.7.1", "-o", "x.patch", code=1)
-    told = copy.refresh()
+    message = copy.refresh()
     for pin in SHIPPED:
-        assert f"\n{pin.name}: made again\n" in told
+        assert f"\n{pin.name}: made again\n" in message
         made = pins.load(str(copy.file(pin.name)))
         old = pins.from_json(before[pin.name].decode())
         changed = {name for name, a, b in zip(pins.Pin._fields, made, old) if a != b}
@@ -104,8 +104,8 @@ def test_a_drifted_anchor_is_shown_before_and_now(copy: Copy) -> None:
     path.write_text("// a new line\n" + source.replace(line, f"{line} // renamed"))
     copy.move(pin)
     before = copy.contents()
-    told = copy.refresh(code=3)
-    head, problem = told.split("\nerror: v2.6.0:\n")
+    message = copy.refresh(code=3)
+    head, problem = message.split("\nerror: v2.6.0:\n")
     first, shown = problem.split(f"{delegate.file}: the anchor of hook delegate matches 0 times")
     assert first.startswith(
         f"{delegate.file}: the anchor of hook allreduce matches 0 times, not once"

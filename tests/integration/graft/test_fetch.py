@@ -202,11 +202,11 @@ def test_filters_without_single_objects(served: Served, tmp_path: Path) -> None:
         assert served.read(f"{server.url}/o/gloo.git") == WANTED
 
 
-def test_what_is_not_there_is_told(served: Served) -> None:
+def test_what_is_not_there_is_reported(served: Served) -> None:
     absent = dataclasses.replace(served, commit="1" * 40)
-    with pytest.raises(ToolError, match=r"third_party/gloo 111111111111:\n.*") as told:
+    with pytest.raises(ToolError, match=r"third_party/gloo 111111111111:\n.*") as message:
         absent.read()
-    assert f"{served.root}: " in str(told.value)
+    assert f"{served.root}: " in str(message.value)
     with pytest.raises(TreeError, match="has no gloo/none"):
         served.reader().entry("gloo/none")
     with pytest.raises(TreeError, match="is no directory"):

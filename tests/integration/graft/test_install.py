@@ -18,8 +18,8 @@ STOCK = "import torch; print(torch.grafted)"
 
 def test_installed_and_taken_away(site: Site) -> None:
     before = sorted(os.listdir(site.torch.site))
-    told = site.install()
-    assert told.startswith(f"installed in {site.package}: {site.python} loads it whenever")
+    message = site.install()
+    assert message.startswith(f"installed in {site.package}: {site.python} loads it whenever")
     own = site.package / "graft.so"
     assert site.run("-c", SHOWN).stdout == f"True {own}\n"
     assert site.run("-I", "-c", SHOWN).stdout == f"True {own}\n"
@@ -53,18 +53,18 @@ def test_a_package_that_was_taken_away_by_hand(site: Site) -> None:
 
 def test_a_graft_of_another_torch_is_not_installed(site: Site, tmp_path: Path) -> None:
     other = graft_support.make(tmp_path / "other", "4.5.6", "f" * 40)
-    told = Site(site.python, site.torch, other.graft(tmp_path / "x.so")).install(code=3)
-    assert "for torch 4.5.6 (commit ffffffffffff, C++11 ABI 1), this is torch 1.2.3" in told
+    message = Site(site.python, site.torch, other.graft(tmp_path / "x.so")).install(code=3)
+    assert "for torch 4.5.6 (commit ffffffffffff, C++11 ABI 1), this is torch 1.2.3" in message
     assert not site.package.exists()
-    told = Site(site.python, site.torch, tmp_path / "none.so").install(code=3)
-    assert "No such file" in told
+    message = Site(site.python, site.torch, tmp_path / "none.so").install(code=3)
+    assert "No such file" in message
 
 
-def test_what_cannot_be_written_is_told_and_left_as_it_was(site: Site) -> None:
+def test_what_cannot_be_written_is_reported_and_left_as_it_was(site: Site) -> None:
     site.package.write_text("a file of the user")
-    told = site.install(code=5)
-    assert f"{site.package}: File exists\n" in told
-    assert "give --user, or a virtual environment of yours, or start" in told
+    message = site.install(code=5)
+    assert f"{site.package}: File exists\n" in message
+    assert "give --user, or a virtual environment of yours, or start" in message
     assert site.package.read_text() == "a file of the user"
     assert not site.path_file.exists()
     site.package.unlink()
@@ -93,9 +93,9 @@ def test_for_one_user(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for name, value in user.items():
         monkeypatch.setenv(name, value)
     arguments = ["--torch", base, "--user"]
-    told = tool("graft", "install", *arguments, str(site.library)).stderr
+    output = tool("graft", "install", *arguments, str(site.library)).stderr
     (own,) = (tmp_path / "user").glob("lib/python*/site-packages/switchml_graft/graft.so")
-    assert f"installed in {own.parent}" in told
+    assert f"installed in {own.parent}" in output
     assert python_run(base, "-c", SHOWN, **user).stdout == f"True {own}\n"
     assert python_run(base, "-s", "-c", STOCK, **user).stdout == "False\n"
     tool("graft", "uninstall", *arguments)

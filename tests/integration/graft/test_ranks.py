@@ -30,8 +30,8 @@ def python(torch_python: Path, graft: Path, tmp_path_factory: pytest.TempPathFac
     where = subprocess.check_output([torch_python, "-c", code], text=True)
     (site,) = directory.glob("lib/python*/site-packages")
     (site / "torch-in-use.pth").write_text(where)
-    told = checked("graft", "install", "--torch", found, graft)
-    assert f"{found} loads it whenever it imports torch" in told
+    message = checked("graft", "install", "--torch", found, graft)
+    assert f"{found} loads it whenever it imports torch" in message
     return found
 
 
@@ -79,8 +79,8 @@ def test_a_rank_that_cannot_open_the_library(launch: Launcher, graft: Path, tmp_
 def test_what_torch_can_take_of_it(graft: Path) -> None:
     """The process group, and nothing of SwitchML's library or of what that links."""
     for library, pattern in ((graft, "c10d::|switchml_"), (graft.parent / render.LIBRARY, "^$")):
-        told = subprocess.check_output(["nm", "-DC", "--defined-only", library], text=True)
-        names = {line.split(maxsplit=2)[2] for line in told.splitlines()}
+        output = subprocess.check_output(["nm", "-DC", "--defined-only", library], text=True)
+        names = {line.split(maxsplit=2)[2] for line in output.splitlines()}
         names.discard("switchml_torch_interface")
         assert names or library != graft
         assert not [name for name in names if not re.search(pattern, name)]

@@ -267,5 +267,5 @@ def test_the_plugin_sums_in_its_image(engine: Engine, tmp_path: Path) -> None:
         "podman": ("podman", "run", "--rm", "--pull=never", *options, TAG),
     }
     command = ("torchrun", *alone, "/srv/train.py")
-    said = engine.check(*start[engine.name], *command)
-    assert said.split() == ["2000.0", "1"] * 2
+    output = engine.check(*start[engine.name], *command)
+    assert output.split() == ["2000.0", "1"] * 2

@@ -52,18 +52,18 @@ def test_libraries_of_drivers_stay_outside(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "output"),
     [
         ("librte_eal.so.23", r"^librte_eal\.so\.23 is of DPDK, whose shared libraries load"),
         ("libgone.so.1", r'cannot be bundled: .*"libgone\.so\.1".* could not be located'),
     ],
 )
-def test_a_library_that_may_not_travel_is_named(tmp_path: Path, name: str, said: str) -> None:
+def test_a_library_that_may_not_travel_is_named(tmp_path: Path, name: str, output: str) -> None:
     library(tmp_path, name)
     plain = wheel(tmp_path, name)
     if "gone" in name:
         (tmp_path / name).unlink()
-    with pytest.raises(ToolError, match=said):
+    with pytest.raises(ToolError, match=output):
         bundle.write(plain, str(tmp_path / "dist"), environ(tmp_path))
     assert not (tmp_path / "dist").exists()
 

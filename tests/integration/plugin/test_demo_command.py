@@ -94,8 +94,8 @@ def test_two_trainings_that_come_to_the_same(light: Plugin, cache: Path, tmp_pat
     assert (output / "loss.png").exists()
     assert (output / "train.py").read_text().startswith('"""Train a small network')
     for name in ("gloo", "switchml"):
-        said = (output / name / "output.txt").read_text()
-        assert f"[0] step {STEPS} of {STEPS}: loss" in said
+        printed = (output / name / "output.txt").read_text()
+        assert f"[0] step {STEPS} of {STEPS}: loss" in printed
         weights = [(output / name / f"{rank}.weights").read_bytes() for rank in (0, 1)]
         assert len(weights[0]) == 4 * WEIGHTS
         assert weights[0] == weights[1]
@@ -135,13 +135,13 @@ def test_ctrl_c_leaves_nothing_running(light: Plugin, cache: Path, tmp_path: Pat
         stdout=subprocess.DEVNULL, env=environment(),
     )  # fmt: skip
     with running:
-        said = read_until(running, "training with SwitchML")
+        printed = read_until(running, "training with SwitchML")
         pids = [tmp_path / f"{rank}.pid" for rank in (0, 1)]
         until(lambda: all(pid.exists() and pid.read_text() for pid in pids), running)
         running.send_signal(signal.SIGINT)
-        said += read_rest(running)
-    assert running.returncode == 130, said
-    assert said.splitlines()[-1] == "interrupted"
-    assert "Traceback" not in said
+        printed += read_rest(running)
+    assert running.returncode == 130, printed
+    assert printed.splitlines()[-1] == "interrupted"
+    assert "Traceback" not in printed
     assert all(has_ended(pid.read_text().strip()) for pid in pids)
     assert not (output / "loss.png").exists()

@@ -91,7 +91,7 @@ def test_a_rank_that_is_started_twice(launch: Launcher) -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "output"),
     [
         ("none", "has no SwitchML"),
         ({"protocol": 99}, "protocol is 99, rank 0 has "),
@@ -100,10 +100,10 @@ def test_a_rank_that_is_started_twice(launch: Launcher) -> None:
     ],
     ids=["no-plugin", "other-version", "other-plugin", "other-fixes"],
 )
-def test_another_plugin(launch: Launcher, other: object, said: str) -> None:
+def test_another_plugin(launch: Launcher, other: object, output: str) -> None:
     report = examine(launch, others={"1": other})
     assert (report["check"], report["hosts"]) == ("software", ["apollo"])
-    assert said in words(report, 1)
+    assert output in words(report, 1)
 
 
 def test_a_plugin_of_another_torch(launch: Launcher, plugin: Plugin, stale: Plugin) -> None:
@@ -212,7 +212,7 @@ def test_the_command(plugin: Plugin, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "told"),
+    ("options", "code", "message"),
     [
         (["--workers=1"], 2, "'--workers': 1 is not in the range"),
         (["--variant=stock"], 2, "'--variant': 'stock' is not one of"),
@@ -221,10 +221,12 @@ def test_the_command(plugin: Plugin, tmp_path: Path) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_options_that_are_refused(tmp_path: Path, options: list[str], code: int, told: str) -> None:
+def test_options_that_are_refused(
+    tmp_path: Path, options: list[str], code: int, message: str
+) -> None:
     done = command.run("doctor", *options, "--torch", sys.executable, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (code, "")
     (line,) = [one for one in done.stderr.splitlines() if one.lower().startswith("error: ")]
-    assert told in line
+    assert message in line
     assert "Traceback" not in done.stderr
     assert not [*tmp_path.iterdir()]

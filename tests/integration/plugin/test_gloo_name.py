@@ -56,20 +56,20 @@ def test_an_isolated_script_that_names_gloo(ranks: Ranks) -> None:
     assert [line.split()[0] for line in stock] == ["no"] * 6
     assert stock.count(STOCK[0]) == 2
     assert "switchml" not in err
-    told, err = ranks(*backends, **ON)
-    assert sorted(told) == sorted(line.replace("no", "2") for line in stock)
+    message, err = ranks(*backends, **ON)
+    assert sorted(message) == sorted(line.replace("no", "2") for line in stock)
     assert err.count(messages.DELEGATES) == len(backends)
 
 
 def test_the_checks_of_torch_have_a_gloo_of_their_own(ranks: Ranks) -> None:
-    told, err = ranks("gloo", **ON, TORCH_DISTRIBUTED_DEBUG="DETAIL")
-    assert told == ["2 delegated as gloo,gloo,gloo,gloo"] * 2
+    message, err = ranks("gloo", **ON, TORCH_DISTRIBUTED_DEBUG="DETAIL")
+    assert message == ["2 delegated as gloo,gloo,gloo,gloo"] * 2
     assert err.count(messages.GROUP.format(2)) == 3, "one for each group"
 
 
 def test_a_plugin_that_is_for_another_torch(ranks: Ranks, stale: Plugin) -> None:
-    told, err = Ranks(ranks.launch, stale)("gloo", **ON)
-    assert told == STOCK
+    message, err = Ranks(ranks.launch, stale)("gloo", **ON)
+    assert message == STOCK
     lines = [line for line in err.splitlines() if "switchml" in line]
     assert len(lines) == 2, "one line a rank"
     for line in lines:
@@ -120,6 +120,6 @@ def test_line_that_guards_a_job(plugin: Plugin, torch: Path, tmp_path: Path) -> 
 def test_srun_is_understood_before_there_is_a_group(plugin: Plugin) -> None:
     code = "import os, torch; print(os.environ.get('RANK'), os.environ.get('WORLD_SIZE'))"
     srun = {"SLURM_PROCID": "1", "SLURM_NTASKS": "4", "SWITCHML_FOR_GLOO": "0"}
-    for environ, told in (({**srun, **ON}, "1 4\n"), (srun, "None None\n")):
+    for environ, message in (({**srun, **ON}, "1 4\n"), (srun, "None None\n")):
         out = subprocess.check_output([plugin.python, "-I", "-c", code], env=environ, text=True)
-        assert out == told
+        assert out == message

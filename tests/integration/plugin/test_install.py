@@ -49,8 +49,8 @@ def test_a_wheel_replaces_another_of_its_version(python: Path, tmp_path: Path) -
         installing.install(str(python), write_wheel(tmp_path, build), os.environ)
         assert python_run(python, "-c", SHOWN).stdout == f"{build}\n"
     for words in ("removed from {}", "{}: no plugin is installed; nothing to do"):
-        told = checked("plugin", "uninstall", "--torch", str(python))
-        assert told.strip() == words.format(python)
+        message = checked("plugin", "uninstall", "--torch", str(python))
+        assert message.strip() == words.format(python)
         assert not [*site_of(python).glob("*switchml*")]
 
 
@@ -107,10 +107,10 @@ def test_uv_installs_where_there_is_no_pip(tmp_path: Path) -> None:
     wheel_file = write_wheel(tmp_path, 1)
     installing.install(str(python), wheel_file, environ)
     assert python_run(python, "-c", SHOWN).stdout == "1\n"
-    asked = "pip install --quiet --no-index {} --no-config --python " + str(python)
+    wanted = "pip install --quiet --no-index {} --no-config --python " + str(python)
     assert log.read_text().splitlines() == [
-        asked.format("--requirement /dev/null"),
-        asked.format(f"--force-reinstall --no-deps {wheel_file}"),
+        wanted.format("--requirement /dev/null"),
+        wanted.format(f"--force-reinstall --no-deps {wheel_file}"),
     ]
     with pytest.raises(ToolError, match="its uv installs nothing, because the system manages"):
         installing.check(str(python), {**environ, "REFUSED": "1"})
@@ -164,8 +164,8 @@ def test_settings_of_pip_that_move_or_stop_an_installation(
     installing.check(str(python), environ)
     installing.install(str(python), write_wheel(tmp_path, 1), environ)
     assert python_run(python, "-c", SHOWN).stdout == "1\n"
-    asked = [str(python), run_pip.__file__, "config", "list"]
-    listed = subprocess.run(asked, env=environ, capture_output=True, text=True, check=True).stdout
+    rows = [str(python), run_pip.__file__, "config", "list"]
+    listed = subprocess.run(rows, env=environ, capture_output=True, text=True, check=True).stdout
     expected = [f":env:.{name}={text!r}" for name, text in REGISTRY.items()]
     assert sorted(listed.splitlines()) == sorted([*expected, f":env:.config-file={os.devnull!r}"])
 
@@ -181,7 +181,7 @@ main()
 """
 
 
-def test_pip_finishes_where_the_command_is_told_to_end(tmp_path: Path) -> None:
+def test_pip_finishes_where_the_command_gets_a_signal(tmp_path: Path) -> None:
     python = venv(tmp_path / "venv")
     make(site_of(python))
     (site_of(python) / "pip").mkdir()
@@ -218,8 +218,8 @@ def test_what_was_built_is_taken_from_the_cache(
     given = ["--torch", str(plugin.torch), "--switchml-home", str(home)]
     given += ["--cache", str(plugin.wheel.parent / "cache")]
     environ = {**PLUGIN, "PATH": broken_cmake}
-    told = checked("plugin", "build", *given, "-o", tmp_path / "dist", **environ)
-    assert "taking the compiled module from the cache" in told
+    message = checked("plugin", "build", *given, "-o", tmp_path / "dist", **environ)
+    assert "taking the compiled module from the cache" in message
     (wheel_file,) = (tmp_path / "dist").glob("*.whl")
     assert wheel_file.read_bytes() == plugin.wheel.read_bytes()
     done = switchml_patch("plugin", "build", *given, "--debug", "-o", tmp_path / "d", **environ)
@@ -234,8 +234,8 @@ def test_plugin_is_installed_for_a_torch(
     (site_of(python) / "torch.pth").write_text(f"{located(plugin.torch).parent}\n")
     given = ["--torch", str(python), "--switchml-home", str(home)]
     given += ["--cache", str(plugin.wheel.parent / "cache")]
-    told = checked("plugin", "install", *given, PATH=broken_cmake, **PLUGIN)
-    installed, needed, for_gloo = told.splitlines()[-3:]
+    message = checked("plugin", "install", *given, PATH=broken_cmake, **PLUGIN)
+    installed, needed, for_gloo = message.splitlines()[-3:]
     assert installed.startswith(f"installed for {python}: ")
     assert needed.endswith(f": export SWITCHML_CONFIG='{home}/switchml.cfg'")
     assert for_gloo.endswith(": export SWITCHML_FOR_GLOO=1")

@@ -37,5 +37,5 @@ def test_the_launcher_of_the_page_delegates(launch: Launcher, plugin: Plugin) ->
     started = launch.start([str(plugin.python), *arguments], run, environ)
     (done,) = launch.collect([started], 240)
     assert done.code == 0, done.err
-    told = re.findall(r"rank \d: [^r\n]*", done.out)  # one may end its line within the other's
-    assert sorted(told) == [f"rank {rank}: 2.0, 1 delegated" for rank in (0, 1)]
+    output = re.findall(r"rank \d: [^r\n]*", done.out)  # one may end its line within the other's
+    assert sorted(output) == [f"rank {rank}: 2.0, 1 delegated" for rank in (0, 1)]

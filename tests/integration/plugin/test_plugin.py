@@ -22,8 +22,8 @@ from patchgen.system.ports import free_port
 def version(plugin: Plugin) -> Version:
     """The release of torch."""
     code = "from importlib.metadata import version; print(version('torch'))"
-    told = subprocess.check_output([plugin.python, "-c", code], text=True)
-    return Version(Version(told.strip()).public)
+    output = subprocess.check_output([plugin.python, "-c", code], text=True)
+    return Version(Version(output.strip()).public)
 
 
 @pytest.fixture
@@ -66,9 +66,9 @@ def test_report_without_a_group_and_of_what_is_no_utf8(plugin: Plugin) -> None:
         "dist.init_process_group('switchml', store=dist.HashStore(), rank=0, world_size=1)\n"
         "print(ascii(t.report()['group']))\n"
     )
-    told = subprocess.check_output([plugin.python, "-c", code], text=True)
-    assert told.startswith("True True\n")
-    assert messages.NO_NUMBER.format("SWITCHML_MIN_NUMEL", "?", "elements") in told
+    output = subprocess.check_output([plugin.python, "-c", code], text=True)
+    assert output.startswith("True True\n")
+    assert messages.NO_NUMBER.format("SWITCHML_MIN_NUMEL", "?", "elements") in output
 
 
 @pytest.mark.parametrize("name", ["OMP_PROC_BIND", "GOMP_CPU_AFFINITY"])
@@ -130,7 +130,7 @@ def test_coalesced_reduce_scatter(launch: Launcher, version: Version) -> None:
 
 @pytest.mark.parametrize("failover", [False, True], ids=["alone", "failover"])
 @pytest.mark.parametrize(
-    ("how", "told"),
+    ("how", "message"),
     [
         ("call", messages.LATE.format(2000)),
         ("group", messages.LATE.format(2000)),
@@ -138,7 +138,7 @@ def test_coalesced_reduce_scatter(launch: Launcher, version: Version) -> None:
     ],
 )
 def test_limit_of_a_call_and_of_a_group(
-    launch: Launcher, version: Version, how: str, told: str, *, failover: bool
+    launch: Launcher, version: Version, how: str, message: str, *, failover: bool
 ) -> None:
     """The group was made with a minute. Gloo has the same limit, once the ranks go on over it."""
     if how != "call" and version < Version("2.8"):
@@ -147,8 +147,8 @@ def test_limit_of_a_call_and_of_a_group(
     ranks = launch("plugin_cases:lonely", 2, arguments={"how": how}, env=env)
     result = ranks[0].result
     assert messages.FAILED in result["error"]
-    assert told in result["error"] or (failover and how != "abort")
-    assert how != "abort" or told in result["again"]
+    assert message in result["error"] or (failover and how != "abort")
+    assert how != "abort" or message in result["again"]
     assert result["elapsed"] < 20
 
 

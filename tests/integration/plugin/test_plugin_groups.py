@@ -38,8 +38,8 @@ def test_a_part_that_must_delegate_and_cannot(launch: Launcher) -> None:
     ranks = launch("plugin_groups:split_required", 4, env={"SWITCHML_REQUIRE": "1"})
     errors = [result["error"] for result in results(ranks)]
     wanted = (messages.REQUIRED, messages.PART.format(2, 4))
-    said = "\n".join([*errors, *(rank.err for rank in ranks)])
-    assert all(words in error for error in errors for words in wanted), said
+    output = "\n".join([*errors, *(rank.err for rank in ranks)])
+    assert all(words in error for error in errors for words in wanted), output
 
 
 @pytest.mark.usefixtures("today")

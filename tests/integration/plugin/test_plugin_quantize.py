@@ -63,7 +63,7 @@ def compiled(directory: Path, command: list[str], header: str) -> Path:
 
 
 @cache
-def told(cases: str) -> tuple[bytes, bytes]:
+def quantize(cases: str) -> tuple[bytes, bytes]:
     """What the program is given, and what it has to answer."""
     listed = [*CASES[cases]()]
     assert listed
@@ -71,7 +71,7 @@ def told(cases: str) -> tuple[bytes, bytes]:
 
 
 def same(program: Path, cases: str) -> bool:
-    given, expected = told(cases)
+    given, expected = quantize(cases)
     done = subprocess.run([program], input=given, capture_output=True, check=False, timeout=120)
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout == expected

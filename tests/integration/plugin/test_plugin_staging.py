@@ -90,13 +90,13 @@ def compiled(torch: Torch, scratch: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def asked(torch: Path) -> Torch:
+def probed(torch: Path) -> Torch:
     return probe_torch(str(torch), os.environ).require_gloo()
 
 
 @pytest.fixture(scope="module")
-def program(asked: Torch, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled(asked, tmp_path_factory.mktemp("staging"))
+def program(probed: Torch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(probed, tmp_path_factory.mktemp("staging"))
 
 
 def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -131,9 +131,9 @@ def test_right_in_every_order(explored: Explored) -> None:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_fault_is_found(name: str, explored: Explored, asked: Torch) -> None:
+def test_fault_is_found(name: str, explored: Explored, probed: Torch) -> None:
     made = FAULTS[name]
-    fixed = made.until is not None and Version(asked.version) >= Version(made.until)
+    fixed = made.until is not None and Version(probed.version) >= Version(made.until)
     assert wrong(explored, name) == (set() if fixed else made.wrong)
 
 

@@ -74,9 +74,9 @@ def test_libraries_have_the_packages_of_dpkg_and_conda(tmp_path: Path) -> None:
 
 
 def test_the_wheel_of_the_plugin_lists_what_it_is_made_from(plugin: Plugin) -> None:
-    (said,) = read(plugin.wheel).values()
-    found = {one["bom-ref"]: one for one in said["components"]}
-    main = said["metadata"]["component"]
+    (output,) = read(plugin.wheel).values()
+    found = {one["bom-ref"]: one for one in output["components"]}
+    main = output["metadata"]["component"]
     assert (main["name"], f"torch_switchml-{main['version']}-" in plugin.wheel.name) == (
         "torch-switchml", True,
     )  # fmt: skip
@@ -85,7 +85,7 @@ def test_the_wheel_of_the_plugin_lists_what_it_is_made_from(plugin: Plugin) -> N
     assert found["libglog.so.1"]["purl"].startswith("pkg:deb/debian/libgoogle-glog0v6@")
     assert found["program:c++"]["scope"] == "excluded"
     assert {"libtorch_cpu.so", "libstdc++.so.6"}.isdisjoint(found)
-    (parts,) = (one["dependsOn"] for one in said["dependencies"] if one["ref"] == "main")
+    (parts,) = (one["dependsOn"] for one in output["dependencies"] if one["ref"] == "main")
     assert {"pytorch", "libglog.so.1"} <= {*parts}
 
 

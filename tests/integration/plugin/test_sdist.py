@@ -124,7 +124,7 @@ def programs(directory: Path, *names: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("there", "told"),
+    ("there", "message"),
     [
         (("cmake", "make"), "error: no C++ compiler on PATH; install one"),
         (("c++",), "error: cmake: not on PATH; install it"),
@@ -132,7 +132,7 @@ def programs(directory: Path, *names: str) -> str:
     ids=["compiler", "cmake"],
 )
 def test_a_program_that_is_missing(
-    unpacked: Path, home: Path, tmp_path: Path, there: tuple[str, ...], told: str
+    unpacked: Path, home: Path, tmp_path: Path, there: tuple[str, ...], message: str
 ) -> None:
     path = programs(tmp_path / "bin", *there)
     alone = tmp_path / "python"
@@ -140,7 +140,7 @@ def test_a_program_that_is_missing(
     call = f"build_wheel({str(tmp_path)!r})"
     done = hook(unpacked, alone, call, PATH=path, SWITCHML_HOME=str(home))
     assert done.returncode == 1
-    assert done.stderr.startswith(told), done.stderr
+    assert done.stderr.startswith(message), done.stderr
     assert done.stderr.count("\n") == 1
     assert not list(tmp_path.glob("*.whl"))
 

@@ -51,5 +51,5 @@ def test_gloo_that_delegates_itself(plugged: Launcher, graft: Path) -> None:
         assert result["report"]["delegating"]
     for rank in ranks:
         assert 'the backends "switchml" and "gloo" are the same' in rank.err
-    said = [line for line in ranks[0].err.splitlines() if "process group" in line]
-    assert len(said) == 1, "one agreement"
+    lines = [line for line in ranks[0].err.splitlines() if "process group" in line]
+    assert len(lines) == 1, "one agreement"

@@ -67,8 +67,8 @@ def test_same_outcome_when_delegating(
     assert differences(mine, expected) == []
     check_all_summed(mine)
     for rank in mine:
-        how, told, _ = rank["cells"]["debug_level"]
-        assert told == f"DebugLevel.{level}" or how == "raised", "before torch 1.11"
+        how, message, _ = rank["cells"]["debug_level"]
+        assert message == f"DebugLevel.{level}" or how == "raised", "before torch 1.11"
 
 
 def test_same_outcome_when_disabled(
@@ -100,8 +100,8 @@ def test_same_outcome_at_the_level_between(launch: Launcher, few: Answers, tmp_p
     env = {"TORCH_DISTRIBUTED_DEBUG": "INFO"}
     mine = answers(launch("table:run", 2, arguments=arguments, env=env), tmp_path, 2)
     for rank in mine:
-        how, told, _ = rank["cells"].pop("debug_level")
-        assert told == "DebugLevel.INFO" or how == "raised", "before torch 1.11"
+        how, message, _ = rank["cells"].pop("debug_level")
+        assert message == "DebugLevel.INFO" or how == "raised", "before torch 1.11"
     same_few(mine, few)
 
 

@@ -59,8 +59,8 @@ def test_its_benchmark_verifies(checkout: Path, home: Path, switch: str, tmp_pat
 
 def of_jobs(ended: CompletedRun) -> tuple[int, int] | None:
     """Jobs that ended, and those that were wrong; None where the process died before."""
-    said = re.search(rb"^jobs (\d+) wrong (\d+) ", ended.out, re.MULTILINE)
-    return (int(said[1]), int(said[2])) if said else None
+    output = re.search(rb"^jobs (\d+) wrong (\d+) ", ended.out, re.MULTILINE)
+    return (int(output[1]), int(output[2])) if output else None
 
 
 @pytest.mark.parametrize(

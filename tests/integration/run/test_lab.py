@@ -126,14 +126,14 @@ def test_nothing_is_left_of_a_command_that_is_ended(
 
 
 @pytest.mark.usefixtures("scratch")
-def test_a_switch_that_dies_is_told(quick: Path, switch_cache: Path, tmp_path: Path) -> None:
+def test_a_switch_that_dies_is_reported(quick: Path, switch_cache: Path, tmp_path: Path) -> None:
     with staying(switch_cache, tmp_path, quick) as (running, processes):
         names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in processes}
         (switch,) = [pid for pid, name in names.items() if name == "switchml-switch"]
         os.kill(switch, signal.SIGKILL)
-        _, told = running.communicate()
+        _, message = running.communicate()
     assert running.returncode == 4
-    assert "error: the switch died of SIGKILL before the ranks" in told
+    assert "error: the switch died of SIGKILL before the ranks" in message
     for pid in processes:
         assert has_ended(pid)
 
@@ -149,15 +149,15 @@ REFUSED: list[tuple[str, tuple[str, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "words", "told"), REFUSED)
+@pytest.mark.parametrize(("name", "words", "message"), REFUSED)
 def test_what_cannot_be(
-    quick: Path, tmp_path: Path, name: str, words: tuple[str, ...], told: str
+    quick: Path, tmp_path: Path, name: str, words: tuple[str, ...], message: str
 ) -> None:
     given = ["--torch", sys.executable, *(["--", "true"] if name == "run" else [])]
     environ = {**os.environ, "PYTHONPATH": str(quick)}
     ran = command.run(name, *words, *given, cwd=tmp_path, env=environ)
     assert ran.returncode == 2
-    assert told in ran.stderr
+    assert message in ran.stderr
     kept = [path.suffix for path in (tmp_path / "cache").rglob("*") if path.is_file()]
     assert set(kept) <= {".json"}, "nothing is compiled"
 

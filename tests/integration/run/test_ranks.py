@@ -117,7 +117,9 @@ def write_launchers(run: Runner) -> None:
 
 
 @pytest.mark.parametrize("command", HIDDEN)
-def test_ranks_that_the_hook_does_not_reach_are_told_and_refused(run: Runner, command: str) -> None:
+def test_ranks_that_the_hook_does_not_reach_are_reported_and_refused(
+    run: Runner, command: str
+) -> None:
     write_launchers(run)
     done, report = run("", command)
     why = "nothing was reported: the hook of run was not reached in rank 0, rank 1; "
@@ -153,8 +155,8 @@ def test_a_program_without_a_group_is_no_failure(run: Runner, command: str) -> N
 def test_a_command_that_starts_its_ranks_itself(run: Runner, script: str, options: str) -> None:
     launcher = "import subprocess, sys; sys.exit(subprocess.call([sys.executable, *sys.argv[1:]]))"
     done, _ = run(f"--once {options}", f"env RANK=0 WORLD_SIZE=2 python -c '{launcher}' {script}")
-    told = "nothing was reported: the hook of run was not reached in the ranks"
-    assert (told in done.stderr) == (script != "train.py")
+    output = "nothing was reported: the hook of run was not reached in the ranks"
+    assert (output in done.stderr) == (script != "train.py")
     assert done.returncode == (6 if options and script != "train.py" else 0)
 
 
@@ -170,8 +172,8 @@ def test_a_group_of_another_backend_does_not_do_where_switchml_is_required(run: 
 def test_groups_that_delegate_nothing_do_not_do_where_switchml_is_required(run: Runner) -> None:
     report = REPORT.replace('"calls": 2', '"calls": 0').replace('"dtype": 0', '"op": 1, "dtype": 1')
     (run.site / "torch" / "distributed" / "switchml.py").write_text(report)
-    done, told = run("--require", "python train.py")
-    assert (done.returncode, told["code"]) == (6, 6)
+    done, message = run("--require", "python train.py")
+    assert (done.returncode, message["code"]) == (6, 6)
     why = "every allreduce was left to Gloo: 1 by operation, 1 by type"
     assert done.stderr.splitlines()[-1] == f"error: --require: {NOTHING}: {why}"
 
@@ -217,8 +219,8 @@ def saving(run: Runner, command: str) -> Iterator[subprocess.Popen[str]]:
         ready = [run.directory / f"{rank}.ready" for rank in range(2)]
         until(lambda: all(path.exists() and path.read_text() for path in ready), running)
         yield running
-        said, _ = running.communicate(timeout=ENOUGH)
-        assert "\nTraceback" not in said
+        output, _ = running.communicate(timeout=ENOUGH)
+        assert "\nTraceback" not in output
     assert all(has_ended(path.read_text()) for path in ready)
 
 
@@ -330,6 +332,6 @@ def test_reports_that_are_lost_do_not_make_a_training_fail(
     run.write("train.py", REMOVES.format(removes=removes, code=code))
     done, report = run(options, "python train.py")
     assert (done.returncode, report["code"]) == (code, code), done.stderr
-    (told,) = [line for line in done.stderr.splitlines() if "reports are lost" in line]
-    assert told.startswith("warning: nothing was reported: the reports are lost, since /")
-    assert told.endswith(" was removed while the ranks ran")
+    (message,) = [line for line in done.stderr.splitlines() if "reports are lost" in line]
+    assert message.startswith("warning: nothing was reported: the reports are lost, since /")
+    assert message.endswith(" was removed while the ranks ran")

@@ -204,18 +204,18 @@ def test_no_process_is_left(run: Runner, number: int, script: str) -> None:
     )  # fmt: skip
     until(lambda: len([*run.directory.glob("*.pid")]) == 4, running)
     running.send_signal(number)
-    said, _ = running.communicate(timeout=ENOUGH)
+    output, _ = running.communicate(timeout=ENOUGH)
     assert all(has_ended(path.stem) for path in run.directory.glob("*.pid"))
     assert running.returncode == (130 if number == signal.SIGINT else -number)
-    assert ("interrupted" in said) == (number == signal.SIGINT)
+    assert ("interrupted" in output) == (number == signal.SIGINT)
     if number != signal.SIGKILL:
         assert not list(run.scratch.iterdir())
     report = run.directory / "report.json"
     assert report.exists() == (number == signal.SIGINT)
     if report.exists():
-        told = json.loads(report.read_text())
-        assert (told["code"], [rank["world"] for rank in told["ranks"]]) == (130, [2, 2])
-        assert said.index(": Gloo alone") < said.index("interrupted")
+        answer = json.loads(report.read_text())
+        assert (answer["code"], [rank["world"] for rank in answer["ranks"]]) == (130, [2, 2])
+        assert output.index(": Gloo alone") < output.index("interrupted")
 
 
 def test_configurations_that_do_not_fit(run: Runner, tmp_path: Path) -> None:
@@ -277,19 +277,19 @@ def test_logs_of_the_client_library_are_not_left(
     assert [*run.directory.glob("SwitchML.*")]
 
 
-def test_a_full_disk_is_told_with_the_file_that_lacks_room(run: Runner) -> None:
+def test_a_full_disk_is_reported_with_the_file_that_lacks_room(run: Runner) -> None:
     quick = run.quick()
     with small(run.scratch, "16k"):
         ran = quick(GROUP, "", options=STOCK)
     assert ran.code == 5, ran.err
-    (told,) = [line for line in ran.err.splitlines() if line.startswith("error: ")]
-    assert told.startswith(f"error: {run.scratch}/switchml-run.")
-    assert told.endswith(": No space left on device")
+    (message,) = [line for line in ran.err.splitlines() if line.startswith("error: ")]
+    assert message.startswith(f"error: {run.scratch}/switchml-run.")
+    assert message.endswith(": No space left on device")
 
 
 def test_what_cannot_be_run(run: Runner, tmp_path: Path) -> None:
     graft, quick = str(tmp_path / "none.so"), run.quick()
-    for options, code, told in [
+    for options, code, message in [
         (["--graft", graft], 3, "none.so: cannot be read"),
         (["--once", "--workers", "2"], 2, "drop --workers"),
         (["--workers", "256"], 2, "--workers 256: SwitchML's fixed point is for 255 ranks at most"),
@@ -297,5 +297,5 @@ def test_what_cannot_be_run(run: Runner, tmp_path: Path) -> None:
     ]:
         ran = quick(ALLREDUCE, options=options)
         assert ran.code == code, ran.err
-        assert told in ran.err
+        assert message in ran.err
         assert "Traceback" not in ran.err

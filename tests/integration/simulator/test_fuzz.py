@@ -45,13 +45,13 @@ def say(connection: socket.socket, octets: bytes) -> None:
 
 def answers(connection: socket.socket) -> bytes:
     """Reads until the aggregator closes the connection, which it must."""
-    told = b""
+    message = b""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_WR)
     with contextlib.suppress(ConnectionError):
         while part := connection.recv(65536):
-            told += part
-    return told
+            message += part
+    return message
 
 
 def any_frame(rng: random.Random) -> bytes:
@@ -115,9 +115,9 @@ def be_stranger(address: str, number: int, opened: list[socket.socket]) -> None:
             opened.pop(0).close()
         return
     else:
-        told = answers(connection)
-        kinds = told and struct.unpack_from("=II", told)
-        assert not told or kinds == (REFUSED, len(told) - 16), (number, told)
+        message = answers(connection)
+        kinds = message and struct.unpack_from("=II", message)
+        assert not message or kinds == (REFUSED, len(message) - 16), (number, message)
     connection.close()
 
 

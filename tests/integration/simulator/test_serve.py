@@ -56,7 +56,7 @@ def test_session_after_session(driver: Path, tmp_path: Path, served: Served) -> 
             whole = [tensor.view(np.int32) for tensor in tensors]
             assert group.reduce(whole) == [(whole[0] + whole[1]).tobytes()] * 2
             assert [worker.quit() for worker in group.workers] == [0, 0]
-    code, counters, told = served.end()
+    code, counters, message = served.end()
     assert code == 0
     assert counters == {
         "sessions": 2, "broken": 0, "refused": 0, "jobs": 4, "elements": 4 * 100_003
@@ -66,7 +66,7 @@ def test_session_after_session(driver: Path, tmp_path: Path, served: Served) -> 
         assert worker["joined"] == 2
         assert data < worker["received"] < 1.02 * data
         assert data < worker["sent"] < 1.02 * data
-    assert told.splitlines()[-1] == "2 sessions, 4 sums of 400,012 elements"
+    assert message.splitlines()[-1] == "2 sessions, 4 sums of 400,012 elements"
 
 
 def place(tmp_path: Path, number: int) -> Path:
@@ -116,9 +116,9 @@ def test_who_does_not_fit_is_refused(driver: Path, tmp_path: Path, served: Serve
             assert group[1].ask("start") == "true"
             assert group[0].ask("start") == "false"
             assert reason in group[0].errors
-    code, counters, told = served.end(signal.SIGINT)
+    code, counters, message = served.end(signal.SIGINT)
     assert (code, counters["sessions"], counters["refused"]) == (0, 3, 3)
-    assert "refused rank 0: num_workers is 3 here and 2 at the aggregator" in told
+    assert "refused rank 0: num_workers is 3 here and 2 at the aggregator" in message
 
 
 def test_its_end_fails_the_workers(driver: Path, tmp_path: Path, served: Served) -> None:
@@ -181,16 +181,16 @@ def test_a_hello_with_impossible_values_is_refused(
         ):
             stranger = connected(stack, served)
             stranger.sendall(given)
-            kind, told = answered(stranger)
-            assert (kind, told[: len(reason)]) == (REFUSED, reason)
+            kind, message = answered(stranger)
+            assert (kind, message[: len(reason)]) == (REFUSED, reason)
             assert not stranger.recv(1)
         with job(driver, tmp_path, 2, aggregator=served.address) as group:
             group.start()
             group.ask("submit int32 10 1")
             assert group.ask("wait") == ["FINISHED=2"] * 2
-    counters, told = served.end()[1:]
+    counters, message = served.end()[1:]
     assert (counters["sessions"], counters["refused"]) == (1, 5)
-    assert "refused rank 0: packet_numel 0 is not within 1 and 4194304" in told
+    assert "refused rank 0: packet_numel 0 is not within 1 and 4194304" in message
 
 
 def test_workers_that_have_not_come_need_no_descriptor(cache: Path, tmp_path: Path) -> None:
@@ -243,26 +243,26 @@ def test_a_machine_that_vanishes_is_looked_for(served: Served) -> None:
 
 
 def test_what_is_refused(cache: Path, tmp_path: Path) -> None:
-    def said(*words: str, code: int) -> str:
+    def output(*words: str, code: int) -> str:
         options = ["--cache", str(cache), "--workers", "2", *words]
         return tool("simulator", "serve", *options, code=code).stderr
 
-    assert "--workers" in said("--workers", "0", code=2)
-    told = "foo: not HOST:PORT with a port from 0 to 65535"
-    assert told in " ".join(said("--listen", "foo", code=2).split())
+    assert "--workers" in output("--workers", "0", code=2)
+    message = "foo: not HOST:PORT with a port from 0 to 65535"
+    assert message in " ".join(output("--listen", "foo", code=2).split())
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        assert f"cannot listen on {address}" in said("--listen", address, code=4)
+        assert f"cannot listen on {address}" in output("--listen", address, code=4)
     target = tmp_path / "file" / "counters.json"
     target.parent.touch()
     free = ["--listen", "127.0.0.1:0"]
-    assert str(target.parent) in said(*free, "--json", str(target), code=5)
+    assert str(target.parent) in output(*free, "--json", str(target), code=5)
 
 
 def test_install_writes_the_address(tmp_path: Path) -> None:
-    def said(*words: str) -> str:
+    def output(*words: str) -> str:
         return tool("simulator", "install", "-o", str(tmp_path / "home"), *words, code=2).stderr
 
-    told = f"the address of the aggregator: nowhere: {NO_ADDRESS}"
-    assert told in said("--aggregator", "nowhere")
+    message = f"the address of the aggregator: nowhere: {NO_ADDRESS}"
+    assert message in output("--aggregator", "nowhere")
     assert not (tmp_path / "home").exists()

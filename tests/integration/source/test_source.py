@@ -181,9 +181,9 @@ def test_stopped_during_a_download(world: World, tmp_path: Path, number: signal.
     tree = tmp_path / "t"
     with stalled(world, tree, at="/git-upload-pack") as first:
         first.running.send_signal(number)
-        told = read_rest(first.running)
+        output = read_rest(first.running)
         assert first.running.returncode == (130 if number == signal.SIGINT else -number)
-        assert number != signal.SIGINT or told.endswith("interrupted\n")
+        assert number != signal.SIGINT or output.endswith("interrupted\n")
         first.server.stall = None
         with world.start(tree) as second:
             if number == signal.SIGKILL:
@@ -199,10 +199,10 @@ def test_stopped_during_a_download(world: World, tmp_path: Path, number: signal.
 def test_what_is_complete_is_not_fetched_again(world: World, tmp_path: Path) -> None:
     tree = tmp_path / "t"
     with world.without("inner.git"):
-        told = world.run(tree, code=4).stderr
-    assert "third_party/gloo/deps/inner" in told
-    assert "facebookincubator/inner.git" in told
-    assert "--mirror" in told
+        output = world.run(tree, code=4).stderr
+    assert "third_party/gloo/deps/inner" in output
+    assert "facebookincubator/inner.git" in output
+    assert "--mirror" in output
     with serve(world.served) as server:
         world.route(server.url)
         assert "1 repositories fetched" in world.run(tree).stderr
@@ -231,8 +231,8 @@ def test_a_submodule_that_was_removed_is_put_back_without_a_network(
 def test_a_full_disk(world: World, tmp_path: Path) -> None:
     place = tmp_path / "small"
     with small(place, "96k") as resize:
-        told = world.run(place / "t", code=5).stderr
-        assert "make room" in told
+        output = world.run(place / "t", code=5).stderr
+        assert "make room" in output
         resize("64m")
         world.run(place / "t")
         world.check(place / "t")
@@ -305,8 +305,8 @@ def tree(world: World, fetched: Path, tmp_path: Path) -> Path:
 
 def refused(world: World, tree: Path, *named: str) -> None:
     before = snapshot(tree)
-    told = world.run(tree, code=3).stderr
-    assert all(name in told for name in named), told
+    output = world.run(tree, code=3).stderr
+    assert all(name in output for name in named), output
     assert snapshot(tree) == before
 
 
@@ -329,13 +329,13 @@ def test_local_changes(world: World, tree: Path, path: str) -> None:
     world.run(tree)
 
 
-def test_a_change_that_git_was_told_not_to_see(world: World, tree: Path) -> None:
+def test_a_change_that_git_does_not_look_at(world: World, tree: Path) -> None:
     git(tree, "update-index", "--assume-unchanged", "README.md")
     (tree / "README.md").write_text("own work\n")
     refused(world, tree, "README.md")
 
 
-def test_an_edit_of_a_hooked_file_is_told_with_its_ids(world: World, tree: Path) -> None:
+def test_an_edit_of_a_hooked_file_is_reported_with_its_ids(world: World, tree: Path) -> None:
     hooked = world.pin.files[0]
     (tree / hooked.path).write_text("own work\n")
     refused(world, tree, hooked.path, hooked.pre, git(tree, "hash-object", hooked.path))
@@ -406,9 +406,9 @@ def test_a_file_that_comes_during_the_download(world: World, tmp_path: Path) -> 
     with stalled(world, tree) as run:
         (tree / "README.md").write_text("own work\n")
         run.release.set()
-        told = read_rest(run.running)
+        output = read_rest(run.running)
     assert run.running.returncode == 3
-    assert "README.md is in the way" in told
+    assert "README.md is in the way" in output
     assert (tree / "README.md").read_text() == "own work\n"
     (tree / "README.md").unlink()
     world.route(f"file://{world.served}")
@@ -421,8 +421,8 @@ def test_two_at_once(world: World, tmp_path: Path) -> None:
     with stalled(world, tree) as first:
         assert "another run" in world.run(tree, code=3).stderr
         first.release.set()
-        told = read_rest(first.running)
-    assert first.running.returncode == 0, told
+        output = read_rest(first.running)
+    assert first.running.returncode == 0, output
     world.check(tree)
 
 

@@ -74,9 +74,9 @@ def test_what_cannot_be_left_out_is_refused_before_more_is_fetched(
         (f"{TBB}/file.txt", "no submodule"),
         (f"{GLOO}/deps/none", "no submodule"),
     ):
-        told = world.run(tree, "--without", path, code=2).stderr
-        assert path in told
-        assert reason in told
+        output = world.run(tree, "--without", path, code=2).stderr
+        assert path in output
+        assert reason in output
         assert not (tree / INNER / "file.txt").exists()
     world.run(tree)
     world.check(tree)

@@ -51,9 +51,9 @@ def test_it_counts_until_a_signal(switch_cache: Path, tmp_path: Path, number: in
                 client.send(bytes(60))
                 until(lambda: client.idle(0), process)
             process.send_signal(number)
-            told, errors = process.communicate(timeout=ENOUGH)
+            message, errors = process.communicate(timeout=ENOUGH)
         assert [*short.iterdir()] == []
-    assert (process.returncode, told) == (0, "")
+    assert (process.returncode, message) == (0, "")
     counters = json.loads(target.read_text())
     assert [(port["port"], port["received"]) for port in counters["ports"]] == [*zip(ports, (0, 1))]
     assert (counters["foreign"], counters["seed"]) == (1, 5)
@@ -62,25 +62,25 @@ def test_it_counts_until_a_signal(switch_cache: Path, tmp_path: Path, number: in
 
 
 def test_what_is_refused(switch_cache: Path, tmp_path: Path) -> None:
-    def said(*words: str, code: int) -> str:
+    def output(*words: str, code: int) -> str:
         return tool("switch", "--cache", str(switch_cache), *words, code=code).stderr
 
     port = ["--port", f"memif:{tmp_path}/port"]
-    assert "--port" in said(code=2)
-    assert "--loss" in said(*port, "--loss", "2", code=2)
+    assert "--port" in output(code=2)
+    assert "--loss" in output(*port, "--loss", "2", code=2)
     free = ["--listen", "127.0.0.1:0"]
     gone = "packet:no-such-port"
-    assert "no-such-port: No such device" in said(*free, "--port", gone, code=4)
+    assert "no-such-port: No such device" in output(*free, "--port", gone, code=4)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        assert address in said("--listen", address, *port, code=4)
+        assert address in output("--listen", address, *port, code=4)
     target = tmp_path / "file" / "counters.json"
     target.parent.touch()
-    assert str(target.parent) in said(*free, *port, "--json", str(target), code=5)
+    assert str(target.parent) in output(*free, *port, "--json", str(target), code=5)
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "told"),
+    ("option", "value", "message"),
     [
         ("--listen", "foo", f"foo: {ports.NO_ADDRESS}"),
         ("--port", "tap0", "tap0: not memif:PATH or packet:INTERFACE"),
@@ -90,11 +90,11 @@ def test_what_is_refused(switch_cache: Path, tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_address_is_a_wrong_usage(
-    tmp_path: Path, option: str, value: str, told: str
+    tmp_path: Path, option: str, value: str, message: str
 ) -> None:
     """Which is told before anything is compiled."""
     words = ["--cache", str(tmp_path / "cache"), "--port", "memif:/tmp/port", option, value]
-    assert told in " ".join(tool("switch", *words, code=2).stderr.split())
+    assert message in " ".join(tool("switch", *words, code=2).stderr.split())
     assert not (tmp_path / "cache").exists()
 
 
@@ -106,10 +106,10 @@ def test_the_end_without_counters_is_an_error(switch_cache: Path, tmp_path: Path
         with running(switch_cache, *words) as process:
             target.parent.rmdir()
             process.send_signal(signal.SIGTERM)
-            told = process.communicate(timeout=ENOUGH)[1]
+            output = process.communicate(timeout=ENOUGH)[1]
     assert process.returncode == 4
-    assert f"{target}: cannot be written" in told
-    assert told.splitlines()[-1] == (
+    assert f"{target}: cannot be written" in output
+    assert output.splitlines()[-1] == (
         "error: the switch has ended without its counters; why stands above"
     )
 
@@ -121,7 +121,9 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "protobuf (Debian: libprotobuf-dev; conda: libprotobuf)",
         "gRPC (Debian: libgrpc++-dev; conda: grpc-cpp)",
     ):
-        said = tool("switch", "--cache", str(tmp_path), "--port", "memif:/tmp/port", code=4).stderr
-        told = f"error: the software switch needs {missing}, which is not installed"
-        assert said.splitlines()[-1] == told
+        output = tool(
+            "switch", "--cache", str(tmp_path), "--port", "memif:/tmp/port", code=4
+        ).stderr
+        message = f"error: the software switch needs {missing}, which is not installed"
+        assert output.splitlines()[-1] == message
         (tmp_path / "protobuf.pc").write_text(PROTOBUF)

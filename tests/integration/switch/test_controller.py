@@ -26,9 +26,9 @@ def session(number: int, rank: int, workers: int, **changes: int) -> dict[int, i
 def refused(switch: Switch, method: str, fields: dict[int, int]) -> str:
     with pytest.raises(grpc.RpcError) as caught:
         Controller(switch.address).call(method, fields)
-    told = str(caught.value.details())
-    assert told.partition(": ")[2] in switch.errors.read_text()
-    return told
+    message = str(caught.value.details())
+    assert message.partition(": ")[2] in switch.errors.read_text()
+    return message
 
 
 def test_workers_join_as_the_client_library_does(start: Switches) -> None:
@@ -49,7 +49,7 @@ def test_workers_join_as_the_client_library_does(start: Switches) -> None:
     assert switch.stop()["sessions"] == 1
 
 
-def test_who_may_not_join_is_told_why(start: Switches) -> None:
+def test_who_may_not_join_learns_why(start: Switches) -> None:
     switch = start(1)
     for fields, why in (
         (session(5, 0, 33), "33 workers: the switch sums 1 to 32"),

@@ -164,9 +164,9 @@ BREAKS: dict[str, tuple[Callable[[MemifClient], object], str]] = {
 
 
 @pytest.mark.parametrize("name", BREAKS)
-def test_who_breaks_the_protocol_is_told_and_disconnected(start: Switches, name: str) -> None:
+def test_who_breaks_the_protocol_is_reported_and_disconnected(start: Switches, name: str) -> None:
     """The others are served on."""
-    does, told = BREAKS[name]
+    does, message = BREAKS[name]
     switch = start(3)
     clients = [switch.client(rank) for rank in range(3)]
     switch.join(1, ADDRESSES[:3])
@@ -178,7 +178,7 @@ def test_who_breaks_the_protocol_is_told_and_disconnected(start: Switches, name:
         for client in clients[:2]:
             assert client.receive()
     assert clients[2].hear() == DISCONNECT
-    assert clients[2].reason == told
+    assert clients[2].reason == message
     clients[2].close()
     clients[2] = switch.client(2)
     switch.join(2, ADDRESSES[:3])
@@ -186,7 +186,7 @@ def test_who_breaks_the_protocol_is_told_and_disconnected(start: Switches, name:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"sealed": False}, "the region's file may shrink (zero-copy?)"),
         ({"size": 1 << 20}, "the region's file is too short"),
@@ -195,12 +195,12 @@ def test_who_breaks_the_protocol_is_told_and_disconnected(start: Switches, name:
     ],
 )
 def test_memory_that_cannot_be_relied_on_is_refused(
-    start: Switches, given: dict[str, int], told: str
+    start: Switches, given: dict[str, int], message: str
 ) -> None:
     switch = start(1)
     client = MemifClient(switch.sockets[0], **given)  # type: ignore[arg-type]
     assert client.connect() == DISCONNECT
-    assert client.reason == told
+    assert client.reason == message
     client.close()
     assert switch.client(0)
 
@@ -236,17 +236,17 @@ def test_a_client_that_the_poller_has_no_room_for_is_refused(
     served = [switch.client(rank) for rank in range(clients - 1)]
     switch.join(1, ADDRESSES[: clients - 1])
     summed(switch, served)
-    told = "the switch cannot poll another descriptor: No space left on device"
+    message = "the switch cannot poll another descriptor: No space left on device"
     for _ in range(3):
         refused = MemifClient(switch.sockets[-1])
         if missing == "control":
             assert refused.hear() == DISCONNECT
         else:
             assert refused.connect() == DISCONNECT
-        assert refused.reason == told
+        assert refused.reason == message
         refused.close()
     summed(switch, served, slot=1)
-    assert f"memif:{switch.sockets[-1]}: refused: {told}" in switch.errors.read_text()
+    assert f"memif:{switch.sockets[-1]}: refused: {message}" in switch.errors.read_text()
     served.pop().close()
     until(lambda: "the client has gone" in switch.errors.read_text(), switch.process)
     served.append(switch.client(clients - 1))

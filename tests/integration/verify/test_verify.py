@@ -253,8 +253,10 @@ def test_a_plugin_of_another_torch(torch_python: Path, tmp_path: Path) -> None:
     (tmp_path / "torch_switchml.py").write_text("raise ImportError('undefined symbol: _ZN3c10x')")
     done = verify(torch_python, PYTHONPATH=str(tmp_path))
     assert done.code == 6
-    told = "torch_switchml: ImportError: undefined symbol: _ZN3c10x; its libraries are not of one"
-    assert done.failed["plugin"].startswith(told)
+    message = (
+        "torch_switchml: ImportError: undefined symbol: _ZN3c10x; its libraries are not of one"
+    )
+    assert done.failed["plugin"].startswith(message)
     assert {"patched", THROUGH}.isdisjoint(done.checks)
 
 
@@ -294,8 +296,8 @@ def test_a_library_that_is_not_there(torch: Patched, tmp_path: Path) -> None:
     assert "only LD_LIBRARY_PATH finds libgrpc_like.so" in found["found"]
     done = verify(python)
     assert done.code == 6
-    told = "libgrpc_like.so not found, for libneeds.so: of gRPC"
-    assert done.failed["libraries"].startswith(told)
+    message = "libgrpc_like.so not found, for libneeds.so: of gRPC"
+    assert done.failed["libraries"].startswith(message)
 
 
 def test_a_symbol_that_is_not_there(torch: Patched) -> None:
@@ -318,7 +320,7 @@ def test_a_report_module_without_the_patched_library(torch: Patched) -> None:
     assert "no library has switchml_torch_report" in verify(torch.interpreter).failed["patched"]
 
 
-def test_all_that_is_wrong_is_told(
+def test_all_that_is_wrong_is_reported(
     tmp_path: Path, torch_python: Path, real: tuple[str, str], graft: Path, patched: Path
 ) -> None:
     """Sums of one size by little, on one rank; counters stand still; ranks crash at their end."""
@@ -358,7 +360,7 @@ def test_a_rank_that_dies(torch: Patched) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
-def test_told_to_end(
+def test_a_signal_to_end(
     torch: Patched,
     torch_python: Path,
     scratch: Path,
@@ -438,8 +440,8 @@ def test_a_wheel_that_is_not_what_is_imported(
     isolated.chmod(0o755)
     done = verify(wheel, "--python", isolated)
     assert done.code == 6
-    told = done.failed["torch imports"]
-    assert told.startswith(f"{os.path.dirname(real[0])} is imported instead of the wheel's")
+    message = done.failed["torch imports"]
+    assert message.startswith(f"{os.path.dirname(real[0])} is imported instead of the wheel's")
 
 
 def test_the_real_client_library(

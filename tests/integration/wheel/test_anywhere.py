@@ -126,10 +126,10 @@ def test_another_user_without_a_lock_gets_the_fixed_path_too(
         env=environment(HOME=str(root), TMPDIR=str(root), PATH="/usr/bin:/bin"),
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     ) as running:  # fmt: skip
-        said = read_until(running, "[4/7] patch")
+        output = read_until(running, "[4/7] patch")
         running.kill()
         read_rest(running)
-    assert "[1/7] lock" in said
+    assert "[1/7] lock" in output
     found = marker.read(str(place.work / "env"))
     assert found is not None
     assert (found.whole, found.named) == (True, f"{enclosure.PATH}/env")
@@ -149,10 +149,10 @@ def test_the_verification_sees_the_wheel_as_its_users_do(built: Site, tmp_path: 
 def test_without_namespaces_it_says_so_and_the_path_is_in_the_bytes(built: Site) -> None:
     place = built.elsewhere(built.root.parents[1] / "three" / "place")
     place.root.parent.mkdir()
-    said = build(place, [*WITHOUT_NAMESPACES, sys.executable, "-m", "patchgen"])
+    output = build(place, [*WITHOUT_NAMESPACES, sys.executable, "-m", "patchgen"])
     reason = "namespaces: No space left on device"
     line = f"seen at      {place.work}: its path will be in the wheel; no namespaces: {reason}\n"
-    assert line in said
+    assert line in output
     (one,), (three,) = built.wheels, place.wheels
     assert one.read_bytes() != three.read_bytes()
     assert str(place.work).encode() in library(three)
@@ -174,8 +174,8 @@ def test_a_step_that_asks_for_the_network_is_named(parts: Site, tmp_path: Path) 
     changes = {f"{torch_project.SUBMODULE}/CMakeLists.txt": asking}
     project = torch_project.make(tmp_path / "project", torch_project.debian_source(), changes)
     place = Site(tmp_path / "place", project, parts.lock, parts.client)
-    said = place.run(code=4).stderr
-    assert "compile: CMake Error at third_party/tiny/CMakeLists.txt:2" in said
-    assert "http://192.0.2.7/asset.tgz: " in said
-    assert "\na build reaches no network: " in said
-    assert os.fspath(place.work / "logs" / "build.log") in said
+    output = place.run(code=4).stderr
+    assert "compile: CMake Error at third_party/tiny/CMakeLists.txt:2" in output
+    assert "http://192.0.2.7/asset.tgz: " in output
+    assert "\na build reaches no network: " in output
+    assert os.fspath(place.work / "logs" / "build.log") in output

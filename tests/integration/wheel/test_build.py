@@ -79,9 +79,9 @@ def names(wheel: Path) -> list[str]:
         return archive.namelist()
 
 
-def done(said: str) -> list[str]:
+def done(output: str) -> list[str]:
     """The stages that the plan calls done."""
-    return re.findall(r"^  done +(\w+)", said, re.MULTILINE)
+    return re.findall(r"^  done +(\w+)", output, re.MULTILINE)
 
 
 def test_a_wheel_and_where_it_came_from(first: FirstBuild, built: Site) -> None:
@@ -117,9 +117,9 @@ def test_a_wheel_and_where_it_came_from(first: FirstBuild, built: Site) -> None:
 def test_a_second_run_does_nothing(built: Site) -> None:
     (wheel,) = built.wheels
     before = wheel.stat().st_mtime_ns, (built.work / "state.json").read_bytes()
-    said = built.run().stderr
-    assert done(said) == [*STAGES]
-    assert "/7]" not in said
+    output = built.run().stderr
+    assert done(output) == [*STAGES]
+    assert "/7]" not in output
     assert (wheel.stat().st_mtime_ns, (built.work / "state.json").read_bytes()) == before
 
 
@@ -140,8 +140,8 @@ def test_a_rebuild_in_another_directory_has_the_same_bytes(
     first: FirstBuild, built: Site, tmp_path: Path
 ) -> None:
     output = tmp_path / "out"
-    said = rebuild(built, "--work", tmp_path / "another-work", "-o", output)
-    assert said.endswith("identical bytes\n")
+    printed = rebuild(built, "--work", tmp_path / "another-work", "-o", output)
+    assert printed.endswith("identical bytes\n")
     (wheel,) = output.glob("*.whl")
     assert digest(wheel) == first.digest
     statement = json.loads(Path(f"{wheel}.reproduced.json").read_text())
@@ -154,18 +154,18 @@ def test_a_rebuild_names_the_library_that_is_another(built: Site, tmp_path: Path
     content = archive.read_bytes()
     archive.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     try:
-        said = rebuild(built, "--work", tmp_path / "work", "-o", tmp_path / "out", code=6)
+        output = rebuild(built, "--work", tmp_path / "work", "-o", tmp_path / "out", code=6)
     finally:
         archive.write_bytes(content)
-    assert "[ ] client library\n      not there, and no provenance names its origin; put" in said
+    assert "[ ] client library\n      not there, and no provenance names its origin; put" in output
     assert not (tmp_path / "out").exists()
 
 
 def test_no_room_for_the_wheel_leaves_no_half_of_it(built: Site, tmp_path: Path) -> None:
     output = tmp_path / "small"
     with small(output, "64k"):
-        said = built.run("--builddir", output, code=5).stderr
-        assert "No space left on device" in said
+        printed = built.run("--builddir", output, code=5).stderr
+        assert "No space left on device" in printed
         assert not list(output.iterdir())
 
 
@@ -175,8 +175,8 @@ def test_a_dry_run_changes_nothing(built: Site, tmp_path: Path) -> None:
     plan = json.loads(new.run("--dry-run", "--json").stdout)
     assert [stage["done"] for stage in plan["stages"]] == [True] + [False] * 6
     assert plan["version"] == "1.13.2+switchml"
-    said = new.run("--dry-run", "--set", "CMAKE_CXX_FLAGS=-O0 -g; exit", code=6).stdout
-    (line,) = (line for line in said.splitlines() if line.startswith("  variables "))
+    output = new.run("--dry-run", "--set", "CMAKE_CXX_FLAGS=-O0 -g; exit", code=6).stdout
+    (line,) = (line for line in output.splitlines() if line.startswith("  variables "))
     assert "CMAKE_CXX_FLAGS=-O0 -g; exit" in shlex.split(line)
     assert not new.root.exists()
 
@@ -198,14 +198,14 @@ def test_a_dry_run_tells_what_the_build_would_refuse(site: Site, tmp_path: Path)
 def test_without_a_lock_it_is_made_first(site: Site, tmp_path: Path) -> None:
     place = Site(tmp_path / "place", site.project, tmp_path / "conda-lock.yml", site.client)
     shutil.copy(site.lock.parent / "environment" / "environment.yml", tmp_path)
-    said = place.run("--dry-run", cwd=tmp_path).stdout
-    assert re.findall(r"^  to do +(\w+)", said, re.MULTILINE) == [*STAGES]
+    output = place.run("--dry-run", cwd=tmp_path).stdout
+    assert re.findall(r"^  to do +(\w+)", output, re.MULTILINE) == [*STAGES]
     assert not place.lock.exists()
     with place.start(cwd=tmp_path) as running:
-        said = read_until(running, "[2/7] source")
+        output = read_until(running, "[2/7] source")
         running.kill()
         read_rest(running)
-    assert "[1/7] lock" in said
+    assert "[1/7] lock" in output
     assert done(place.run("--dry-run").stdout)[0] == "lock"
     assert [package for package in place.lock.read_text().splitlines() if "sha256" in package] == [
         package for package in site.lock.read_text().splitlines() if "sha256" in package
@@ -215,8 +215,8 @@ def test_without_a_lock_it_is_made_first(site: Site, tmp_path: Path) -> None:
 def test_another_variable_compiles_what_depends_on_it(built: Site) -> None:
     (wheel,) = built.wheels
     assert TEST_PROGRAM in names(wheel)
-    said = built.compile("--set", "BUILD_TEST=0", until="[7/7] verify")
-    assert done(said) == ["lock", "source", "env", "patch"]
+    output = built.compile("--set", "BUILD_TEST=0", until="[7/7] verify")
+    assert done(output) == ["lock", "source", "env", "patch"]
     assert compiled(built.log) == ["threads.cpp"]  # it includes a header that CMake configures
     (other,) = (built.work / "wheel").glob("*.whl")
     assert TEST_PROGRAM not in names(other)
@@ -234,8 +234,8 @@ def test_the_first_variables_again_give_the_first_wheel(first: FirstBuild, built
 
 @pytest.mark.rebuild
 def test_another_flag_is_another_version_which_can_be_installed(built: Site) -> None:
-    said = built.run("--debug").stderr
-    assert done(said) == ["lock", "source", "env"]
+    output = built.run("--debug").stderr
+    assert done(output) == ["lock", "source", "env"]
     assert compiled(built.log) == ["switchml_torch.cpp"]
     assert [wheel.name.split("-")[1] for wheel in built.wheels] == [
         "1.13.2+switchml",
@@ -264,9 +264,7 @@ wait
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.rebuild)]
 )
-def test_told_to_end_it_ends_the_compiler_too(
-    site: Site, tmp_path: Path, number: signal.Signals
-) -> None:
+def test_a_signal_ends_the_compiler_too(site: Site, tmp_path: Path, number: signal.Signals) -> None:
     place = site.elsewhere(tmp_path / "place")
     launcher = tmp_path / "launcher"
     launcher.write_text(HELD)
@@ -275,12 +273,12 @@ def test_told_to_end_it_ends_the_compiler_too(
     with place.start("--set", f"CMAKE_CXX_COMPILER_LAUNCHER={launcher}") as running:
         until(pid.exists, running)
         running.send_signal(number)
-        said = read_rest(running)
+        output = read_rest(running)
     assert has_ended(pid.read_text().strip())
     until(lambda: not _working_in(place.work))
     if number == signal.SIGINT:
         assert running.returncode == 130
-        assert "interrupted in stage compile; the same command goes on from there" in said
+        assert "interrupted in stage compile; the same command goes on from there" in output
     else:
         assert running.returncode == -number
 
@@ -303,17 +301,17 @@ def _works_in(pid: str, directory: Path) -> bool:
         (torch_project.LINK_ERROR, "undefined reference to"),
     ],
 )
-def test_the_first_error_of_a_failed_build_is_told(
+def test_the_first_error_of_a_failed_build_is_reported(
     site: Site, tmp_path: Path, changes: dict[str, str], named: str
 ) -> None:
     project = torch_project.make(tmp_path / "project", torch_project.debian_source(), changes)
     place = Site(tmp_path / "place", project, site.lock, site.client)
-    said = place.run(code=4).stderr
-    assert named in said
-    found = re.search(r"\(line (\d+) of (\S+)\)", said)
+    output = place.run(code=4).stderr
+    assert named in output
+    found = re.search(r"\(line (\d+) of (\S+)\)", output)
     assert found is not None
     line = Path(found[2]).read_text().splitlines()[int(found[1]) - 1]
-    assert line.strip() in said
+    assert line.strip() in output
     assert not place.wheels
 
 
@@ -326,17 +324,17 @@ def test_a_submodule_at_another_commit_is_named(site: Site, tmp_path: Path) -> N
     submodule = place.work / "source" / torch_project.SUBMODULE
     torch_project.git(submodule, "fetch", "-q", str(place.project.tiny), "main")
     torch_project.git(submodule, "checkout", "-q", place.project.later)
-    said = place.run(code=3).stderr
-    assert f"{torch_project.SUBMODULE}: expected {place.project.submodule_commit}" in said
+    output = place.run(code=3).stderr
+    assert f"{torch_project.SUBMODULE}: expected {place.project.submodule_commit}" in output
     assert torch_project.git(submodule, "rev-parse", "HEAD") == place.project.later
 
 
-def test_it_goes_without_what_it_is_told_to(site: Site, tmp_path: Path) -> None:
+def test_it_goes_without_what_the_user_leaves_out(site: Site, tmp_path: Path) -> None:
     place = site.elsewhere(tmp_path / "place")
-    said = place.run("--without", "third_party/none", code=2).stderr
-    assert "--without third_party/none: no submodule" in said
-    said = place.run("--without", f"{torch_project.SUBMODULE}/", code=4).stderr
-    assert "[5/7] compile" in said, "the source is complete without it"
+    output = place.run("--without", "third_party/none", code=2).stderr
+    assert "--without third_party/none: no submodule" in output
+    output = place.run("--without", f"{torch_project.SUBMODULE}/", code=4).stderr
+    assert "[5/7] compile" in output, "the source is complete without it"
     source = place.work / "source"
     assert not [*(source / torch_project.SUBMODULE).iterdir()]
     planned = place.run("--dry-run").stdout
@@ -344,11 +342,13 @@ def test_it_goes_without_what_it_is_told_to(site: Site, tmp_path: Path) -> None:
 
 
 @pytest.mark.rebuild
-def test_a_full_disk_is_told_and_the_build_goes_on_with_room(site: Site, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_the_build_goes_on_with_room(
+    site: Site, tmp_path: Path
+) -> None:
     place = site.elsewhere(tmp_path / "place")
     with small(place.work, "8m") as resize:
-        said = place.run(code=5).stderr
-        assert "No space left on device" in said
+        output = place.run(code=5).stderr
+        assert "No space left on device" in output
         resize("2g")
         place.compile()
 
@@ -390,8 +390,8 @@ def test_what_cannot_be_is_refused(site: Site, arguments: tuple[str, ...], named
 
 @pytest.mark.parametrize("most", ["many", "0", "-1", "1.5"])
 def test_a_number_of_compilers_that_is_none_is_refused(site: Site, most: str) -> None:
-    said = site.run("--dry-run", code=2, MAX_JOBS=most).stderr
-    assert f"MAX_JOBS={most}: not a positive integer" in said
+    output = site.run("--dry-run", code=2, MAX_JOBS=most).stderr
+    assert f"MAX_JOBS={most}: not a positive integer" in output
 
 
 def test_a_number_that_is_given_comes_first(site: Site) -> None:
@@ -404,16 +404,16 @@ def test_a_work_directory_that_is_a_file_is_named(
 ) -> None:
     file = tmp_path / "file"
     file.touch()
-    said = site.run(*arguments, "--work", file, code=5).stderr
-    assert f"{file}/" in said
-    assert "Not a directory" in said
-    assert arguments or "give another directory with --work" in said
+    output = site.run(*arguments, "--work", file, code=5).stderr
+    assert f"{file}/" in output
+    assert "Not a directory" in output
+    assert arguments or "give another directory with --work" in output
 
 
 def test_where_the_wheel_goes_is_tried_before_it_is_built(site: Site, tmp_path: Path) -> None:
     place = site.elsewhere(tmp_path / "place")
-    said = place.run("--builddir", "/proc/none", code=5).stderr
-    assert "/proc/none: No such file or directory; give another directory with --builddir" in said
+    output = place.run("--builddir", "/proc/none", code=5).stderr
+    assert "/proc/none: No such file or directory; give another directory with --builddir" in output
     assert not (place.work / "source").exists()
 
 
@@ -433,16 +433,16 @@ def test_killed_in_each_stage_it_goes_on_to_the_same_bytes(
         with place.start() as running:
             # On a busy machine the run before may have come further than where it was to be killed.
             later = [f"[{n}/7] {name}" for n, name in enumerate(STAGES, 1) if n >= number]
-            said = read_until(running, *later, "  sha256 ")
-            if f"[5/7] {stage}" in said:
-                said += read_until(running, " of ")
+            output = read_until(running, *later, "  sha256 ")
+            if f"[5/7] {stage}" in output:
+                output += read_until(running, " of ")
                 running.send_signal(signal.SIGSTOP)
                 second = place.run(code=3).stderr
                 assert "another run is at work here" in second
             running.kill()
-            said += read_rest(running)
-        assert tuple(done(said)) == STAGES[: len(done(said))]
-        totals |= {*re.findall(r"^  \d+ of (\d+)$", said, re.MULTILINE)}
+            output += read_rest(running)
+        assert tuple(done(output)) == STAGES[: len(done(output))]
+        totals |= {*re.findall(r"^  \d+ of (\d+)$", output, re.MULTILINE)}
     totals |= {*re.findall(r"^  \d+ of (\d+)$", place.run().stderr, re.MULTILINE)}
     assert len(totals) <= 1  # what was compiled before a kill counts as done
     assert "Configuring done" in place.attempts[0]
@@ -507,8 +507,8 @@ def test_a_server_of_objects_serves_a_second_work_directory(parts: Site, tmp_pat
         for place, cache in zip(places, caches):
             place.root.parent.mkdir(exist_ok=True)
             env = {"CCACHE_DIR": str(cache), "CCACHE_BASEDIR": "", "CCACHE_SLOPPINESS": ""}
-            said = place.compile(cwd=None, **env, CCACHE_REMOTE_STORAGE=address)
-            assert re.search(r"seen at .*, with your network for ccache's \w+_storage\n", said)
+            output = place.compile(cwd=None, **env, CCACHE_REMOTE_STORAGE=address)
+            assert re.search(r"seen at .*, with your network for ccache's \w+_storage\n", output)
             state = json.loads((place.work / "state.json").read_text())
             assert state["stages"]["compile"]["made"]["network"] == "host"
             counts.append(count())
@@ -519,5 +519,5 @@ def test_a_server_of_objects_serves_a_second_work_directory(parts: Site, tmp_pat
     assert hits >= first
     assert misses <= MOST_MISSED * hits
     ask = ["ccache", "--dir", str(caches[1]), "--print-stats"]
-    said = subprocess.run(ask, capture_output=True, text=True, check=True).stdout
-    assert re.findall(r"^cache_miss\t(\d+)$", said, re.MULTILINE) == ["0"]
+    output = subprocess.run(ask, capture_output=True, text=True, check=True).stdout
+    assert re.findall(r"^cache_miss\t(\d+)$", output, re.MULTILINE) == ["0"]

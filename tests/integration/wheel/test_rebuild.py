@@ -87,8 +87,8 @@ def installed(place: Path) -> Path:
 
 @pytest.mark.rebuild
 def test_the_simulator_by_another_user(installed: Path, stranger: Path) -> None:
-    said, made = rebuilt_by_another_user(stranger, installed)
-    assert said.endswith("identical bytes\n")
+    output, made = rebuilt_by_another_user(stranger, installed)
+    assert output.endswith("identical bytes\n")
     before = contents(installed)
     assert {name: before[name] for name in contents(made) if name != "switchml.cfg"} == {
         name: digest for name, digest in contents(made).items() if name != "switchml.cfg"
@@ -122,8 +122,8 @@ def test_a_changed_byte_of_the_library_is_named(installed: Path, tmp_path: Path)
 def test_a_dry_run_makes_nothing(installed: Path, tmp_path: Path) -> None:
     words = ("rebuild", installed, "-o", tmp_path / "out", "--dry-run")
     assert tool(*words) == ""
-    said = tool(*words, code=6, env={"CXX": "none"})
-    assert said == "[ ] compiler\n      none: no such compiler; install one or set CXX\n"
+    output = tool(*words, code=6, env={"CXX": "none"})
+    assert output == "[ ] compiler\n      none: no such compiler; install one or set CXX\n"
     assert not (tmp_path / "out").exists()
 
 
@@ -167,8 +167,10 @@ def test_what_a_client_library_cannot_be_made_without(tmp_path: Path) -> None:
     words = ("rebuild", home, "-o", tmp_path / "out", "--cache", tmp_path / "cache")
     record = rebuild_record("client", request, {"toolchain": toolchain}, home / homes.ARCHIVE)
     (home / origin.NAME).write_text(json.dumps(record))
-    said = tool(*words, code=6)
-    assert "[ ] fixes\n      this switchml-patch has no no-such; install the recorded one\n" in said
+    output = tool(*words, code=6)
+    assert (
+        "[ ] fixes\n      this switchml-patch has no no-such; install the recorded one\n" in output
+    )
     request["fixes"] = []
     record = rebuild_record("client", request, {"toolchain": toolchain}, home / homes.ARCHIVE)
     (home / origin.NAME).write_text(json.dumps(record))
@@ -225,13 +227,13 @@ def test_a_plugin_whose_library_has_changed_since(
 ) -> None:
     """The record says what the library was made from; it is shown where it was."""
     with taken_away(installed) as kept:
-        said = tool("rebuild", plugin, "-o", tmp_path / "none", code=6)
-        assert f"shown there: make an empty directory {installed}\n" in said
+        output = tool("rebuild", plugin, "-o", tmp_path / "none", code=6)
+        assert f"shown there: make an empty directory {installed}\n" in output
         shutil.copytree(kept, installed)
         damage(installed / homes.ARCHIVE)
-        said = tool("rebuild", plugin, "-o", tmp_path / "rebuilt")
-    assert "here none; it will be made again and shown there\n" in said
-    assert said.endswith("identical bytes\n")
+        output = tool("rebuild", plugin, "-o", tmp_path / "rebuilt")
+    assert "here none; it will be made again and shown there\n" in output
+    assert output.endswith("identical bytes\n")
 
 
 @pytest.mark.rebuild
@@ -244,8 +246,8 @@ def test_a_plugin_of_a_library_that_is_not_what_it_says(
         damage(installed / homes.ARCHIVE)
         tool("plugin", "build", *given, "-o", tmp_path / "plugin", env=PLUGIN_HERE)
         wheel = tmp_path / "plugin" / plugin.name
-        said = tool("rebuild", wheel, "-o", tmp_path / "rebuilt", code=6)
-    assert f"client library: {homes.ARCHIVE}  contents from byte " in said
+        output = tool("rebuild", wheel, "-o", tmp_path / "rebuilt", code=6)
+    assert f"client library: {homes.ARCHIVE}  contents from byte " in output
 
 
 @pytest.fixture(scope="module")
@@ -260,7 +262,7 @@ def graft(installed: Path, place: Path, patched: Path, torch_python: Path) -> Pa
 @pytest.mark.rebuild
 def test_a_graft_in_another_directory(graft: Path, patched: Path, tmp_path: Path) -> None:
     output = tmp_path / "rebuilt"
-    said = tool("rebuild", graft, "--source", patched, "-o", output)
-    assert said.endswith("identical bytes\n")
+    printed = tool("rebuild", graft, "--source", patched, "-o", output)
+    assert printed.endswith("identical bytes\n")
     assert contents(output) == contents(graft.parent)
     assert (output / f"{graft.name}{ATTESTED}").exists()

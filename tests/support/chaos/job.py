@@ -69,8 +69,8 @@ class Attempt:
     """Ranks that were killed on purpose."""
     codes: dict[int, int] = field(default_factory=dict)
     """Exit codes of those that have ended."""
-    asked: bool = False
-    """They are asked to end."""
+    signalled: bool = False
+    """Whether they got a signal to end."""
     begun: float = field(default_factory=time.monotonic)
     """When they were started."""
     ended: float | None = None
@@ -104,7 +104,7 @@ class Attempt:
 
     def ask(self) -> None:
         """Ask the ranks to write a checkpoint and to end."""
-        self.asked = True
+        self.signalled = True
         (self.started[0].cwd / "end").touch()
 
     def end(self) -> None:

@@ -203,7 +203,7 @@ class Chaos:
                 last, since = steps, time.monotonic()
             if time.monotonic() - since > HUNG:
                 raise Fault(f"HANG: the ranks are at steps {steps[1:]} since {HUNG:.0f} s")
-            if not now or attempt.ended is not None or attempt.asked:
+            if not now or attempt.ended is not None or attempt.signalled:
                 continue
             fresh = not before or {one.pid for one in now} != set(before)
             if fresh:
@@ -223,7 +223,7 @@ class Chaos:
             if self._attempt is not None:
                 self._attempt.ask()
                 while self._watch(begins=False) is not None:
-                    self._check_end_of_asked()
+                    self._check_end_after_signal()
             self._begin()
         else:
             self._wait_delegating()
@@ -236,11 +236,11 @@ class Chaos:
         step = min((one.steps for one in attempt.progress()), default=-1)
         return f"{self._work.network}, {f'step {step}' if step >= 0 else 'start'}"
 
-    def _check_end_of_asked(self) -> None:
+    def _check_end_after_signal(self) -> None:
         assert self._attempt is not None
         self._check_end(self._attempt)
         if time.monotonic() - self._attempt.begun > 4 * HUNG:
-            raise Fault("HANG: the ranks were asked to end, and do not")
+            raise Fault("HANG: the ranks got a signal to end, and do not")
 
     def _happen(self, event: Event) -> str:
         """Run an event, wait until the ranks continue, and return the outcome."""

@@ -28,12 +28,12 @@ def commands(command: click.Command, name: str = "") -> Iterator[tuple[str, clic
 COMMANDS = dict(commands(main))
 
 
-def said(*arguments: str) -> str:
+def help_of(*arguments: str) -> str:
     return CliRunner().invoke(main, [*arguments, "--help"]).output
 
 
 def test_commands_are_listed_by_what_a_newcomer_needs_first() -> None:
-    text = said()
+    text = help_of()
     places = [text.index(f"\n{section}:") for section in SECTIONS]
     assert places == sorted(places)
     assert all(f"\n  {name} " in text for names in SECTIONS.values() for name in names)
@@ -41,20 +41,20 @@ def test_commands_are_listed_by_what_a_newcomer_needs_first() -> None:
 
 @pytest.mark.parametrize("name", ["", *(name for name in COMMANDS if " " not in name)])
 def test_no_line_of_help_is_cut(name: str) -> None:
-    lines = said(*name.split()).splitlines()
+    lines = help_of(*name.split()).splitlines()
     assert not [line for line in lines if line.startswith("  ") and line.endswith("...")]
 
 
 @pytest.mark.parametrize("command", ["run", "switch", "accuracy"])
 def test_a_seed_is_where_its_choices_are(command: str) -> None:
-    lines = said(command).splitlines()
+    lines = help_of(command).splitlines()
     (at,) = [number for number, line in enumerate(lines) if line.startswith("  --seed ")]
     assert lines[at - 1].startswith("  "), "the first of its group"
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_many_options_are_in_groups(name: str) -> None:
-    text, command = said(*name.split()), COMMANDS[name]
+    text, command = help_of(*name.split()), COMMANDS[name]
     options = [one for one in command.params if isinstance(one, click.Option)]
     for option in options:
         assert option.opts[-1] in text

@@ -50,7 +50,7 @@ def test_what_is_no_compiler() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("output", "expected"),
     [
         ("x: not there", ("x: not there",)),
         ("x: return code 1\n  why\nmore", ("x: return code 1", "why")),
@@ -60,5 +60,5 @@ def test_what_is_no_compiler() -> None:
         ),
     ],
 )
-def test_lines_of_a_failed_program(said: str, expected: tuple[str, ...]) -> None:
-    assert advice.lines(ToolError(said)) == expected
+def test_lines_of_a_failed_program(output: str, expected: tuple[str, ...]) -> None:
+    assert advice.lines(ToolError(output)) == expected

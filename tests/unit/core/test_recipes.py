@@ -62,17 +62,17 @@ def least(path: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", ["environment.yml", "environment-cpu.yml"])
 def test_the_environments_are_within_the_limits(name: str) -> None:
-    asked = least(REPOSITORY / name)
+    wanted = least(REPOSITORY / name)
     known = limits("1.7.1")
-    cuda = "cudatoolkit-dev" in asked
+    cuda = "cudatoolkit-dev" in wanted
     assert cuda == (name == "environment.yml")
     for limit in known.specifiers:
         package = {"gcc": "gxx_linux-64", "gcc with CUDA": "gxx_linux-64",
                    "cuda": "cudatoolkit-dev", "blas": "mkl-include",
                    "python's exit": "python"}.get(limit, limit)  # fmt: skip
         if cuda or not limit.endswith(("cuda", "CUDA")):
-            assert package in asked
-            assert not asked[package] or known.problems(limit, asked[package], "") == ()
+            assert package in wanted
+            assert not wanted[package] or known.problems(limit, wanted[package], "") == ()
 
 
 @pytest.mark.parametrize("name", ["environment.yml", "environment-cpu.yml"])

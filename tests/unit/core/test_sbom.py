@@ -61,9 +61,9 @@ def test_a_wheel_of_a_client_library_with_fixes() -> None:
     assert (found["program:cmake"]["version"], found["program:cmake"]["scope"]) == (
         "3.18.4", "excluded",
     )  # fmt: skip
-    said = json.loads(content)
-    assert said["metadata"]["component"]["purl"] == "pkg:pypi/torch@1.7.1%2Bswitchml.dpdk"
-    assert said["metadata"]["timestamp"] == "2020-12-07T19:40:04+00:00"  # of SOURCE_DATE_EPOCH
+    report = json.loads(content)
+    assert report["metadata"]["component"]["purl"] == "pkg:pypi/torch@1.7.1%2Bswitchml.dpdk"
+    assert report["metadata"]["timestamp"] == "2020-12-07T19:40:04+00:00"  # of SOURCE_DATE_EPOCH
 
 
 def test_the_same_inputs_give_the_same_bytes() -> None:
@@ -71,11 +71,11 @@ def test_the_same_inputs_give_the_same_bytes() -> None:
     made = client()
     content = sbom.compose(made, [], origin.ARCHIVE)
     assert sbom.compose(made, [], origin.ARCHIVE) == content
-    said = json.loads(content)
-    assert "timestamp" not in said["metadata"]
-    assert said["metadata"]["component"]["hashes"][0]["content"] == "5" * 64
+    report = json.loads(content)
+    assert "timestamp" not in report["metadata"]
+    assert report["metadata"]["component"]["hashes"][0]["content"] == "5" * 64
     other = json.loads(sbom.compose(client("gRPC 1.51.1 (packages)"), [], origin.ARCHIVE))
-    assert said["serialNumber"] != other["serialNumber"]
+    assert report["serialNumber"] != other["serialNumber"]
 
 
 def test_libraries_that_are_linked_from_a_home(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ REPORT = {"flags": "DPDK", "simulator": True}
 ANSWERS = {probe.WHERE: "/site/torch", probe.TORCH: OWN}
 
 
-def asked(found: dict[str, Any], problems: dict[str, str] | None = None) -> Interpreter:
+def answered(found: dict[str, Any], problems: dict[str, str] | None = None) -> Interpreter:
     return Interpreter(
         "/python", **SELF, found=found, problems=problems or {}, ended=CompletedRun(0, b"", b"")
     )
@@ -50,7 +50,7 @@ def hook(**values: Any) -> dict[str, Any]:
 def test_reports_are_by_variant_and_the_plugin_is_last(
     found: dict[str, Any], variants: list[str]
 ) -> None:
-    installed = read_answers(asked({**ANSWERS, **found}))
+    installed = read_answers(answered({**ANSWERS, **found}))
     assert [*installed.reports] == variants
     assert installed.require_gloo().abi_tag == "cp311"
 
@@ -67,23 +67,23 @@ def test_reports_are_by_variant_and_the_plugin_is_last(
 def test_problems_are_by_variant(
     found: dict[str, Any], problems: dict[str, str], expected: dict[str, str]
 ) -> None:
-    installed = read_answers(asked({**ANSWERS, **found}, problems))
+    installed = read_answers(answered({**ANSWERS, **found}, problems))
     parts = {TORCH: installed.patched, GRAFT: installed.graft, PLUGIN: installed.plugin}
     assert {name: part.problem for name, part in parts.items() if part.problem} == expected
     assert all(installed.problem_of(name) == problem for name, problem in expected.items())
 
 
 def test_torch_that_cannot_be_imported_has_its_problem() -> None:
-    installed = read_answers(asked({probe.WHERE: "/site/torch"}, {probe.TORCH: "no libcudart"}))
+    installed = read_answers(answered({probe.WHERE: "/site/torch"}, {probe.TORCH: "no libcudart"}))
     assert (installed.root, installed.torch, installed.is_missing) == ("/site/torch", None, False)
     assert installed.problem_of(GRAFT) == "no libcudart"
     with pytest.raises(ToolError, match="/python cannot import torch: no libcudart"):
         installed.require_gloo()
-    missing = read_answers(asked({probe.WHERE: None}, {probe.TORCH: "No module named 'torch'"}))
+    missing = read_answers(answered({probe.WHERE: None}, {probe.TORCH: "No module named 'torch'"}))
     assert missing.is_missing
 
 
 def test_torch_without_gloo_is_refused() -> None:
-    installed = read_answers(asked({**ANSWERS, probe.TORCH: {**OWN, "gloo": False}}))
+    installed = read_answers(answered({**ANSWERS, probe.TORCH: {**OWN, "gloo": False}}))
     with pytest.raises(ToolError, match=r"the torch 2\.9\.0 of /python has no Gloo process group"):
         installed.require_gloo()

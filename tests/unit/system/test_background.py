@@ -60,16 +60,16 @@ def test_its_own_end_is_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "message"),
     [
         ("import sys; sys.exit('no such port')", "ended with exit code 1\nno such port"),
         ("pass", ": ended"),
     ],
 )
-def test_one_that_is_never_ready(code: str, told: str) -> None:
+def test_one_that_is_never_ready(code: str, message: str) -> None:
     with pytest.raises(ToolError) as error, beside(server(code), limit=ENOUGH):
         raise AssertionError
-    assert str(error.value).endswith(told)
+    assert str(error.value).endswith(message)
 
 
 def test_one_that_says_nothing_is_ended() -> None:

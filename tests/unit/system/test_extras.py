@@ -10,7 +10,7 @@ from patchgen.errors import ToolError
 from patchgen.system import extras
 
 
-def told(needed: dict[str, str], *, where: str = "") -> tuple[str, list[str]]:
+def refusal(needed: dict[str, str], *, where: str = "") -> tuple[str, list[str]]:
     with pytest.raises(ToolError) as caught:
         extras.require(needed, where=where)
     text, _, command = str(caught.value).partition("run: ")
@@ -22,10 +22,10 @@ def test_what_is_there_is_not_imported() -> None:
 
 
 def test_what_is_missing_is_named_with_the_command() -> None:
-    text, command = told({"json": "json", "no_such_module": "no-such", "nor_this": "Matplotlib"})
+    text, command = refusal({"json": "json", "no_such_module": "no-such", "nor_this": "Matplotlib"})
     assert text == "no-such and Matplotlib: not installed; "
     assert command == [sys.executable, "-m", "pip", "install", "no-such", "Matplotlib>=3.5"]
-    text, _ = told({"no_such_module": "it"}, where="with Python 3.10 or newer")
+    text, _ = refusal({"no_such_module": "it"}, where="with Python 3.10 or newer")
     assert text == "it: not installed; with Python 3.10 or newer, "
 
 
@@ -34,4 +34,4 @@ def test_a_package_that_was_not_installed_has_no_limits(monkeypatch: pytest.Monk
         raise metadata.PackageNotFoundError
 
     monkeypatch.setattr(metadata, "requires", absent)
-    assert told({"nor_this": "matplotlib"})[1][-1] == "matplotlib"
+    assert refusal({"nor_this": "matplotlib"})[1][-1] == "matplotlib"

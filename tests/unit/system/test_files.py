@@ -105,7 +105,7 @@ def test_what_is_written_bit_by_bit_appears_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_nothing_is_left_when_it_is_told_to_end(number: signal.Signals, tmp_path: Path) -> None:
+def test_nothing_is_left_after_a_signal(number: signal.Signals, tmp_path: Path) -> None:
     environ = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(
         [sys.executable, "-c", PARENT], env=environ, text=True,
@@ -134,7 +134,7 @@ def test_a_handler_of_the_caller_stays(tmp_path: Path, monkeypatch: pytest.Monke
         signal.signal(signal.SIGHUP, before_hangup)
 
 
-def test_no_room_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_room_is_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/nowhere/at/all")
     with pytest.raises(FileError, match="/nowhere/at/all"), files.scratch("verify"):
         pass

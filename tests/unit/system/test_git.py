@@ -27,7 +27,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Git:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("echo git version 2.11.0", "'git version 2.11.0'"),
         ("echo broken >&2; exit 1", "'broken'"),
@@ -36,13 +36,13 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Git:
     ],
 )
 def test_a_program_that_is_no_git(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
 ) -> None:
     path = tmp_path / "git"
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    with pytest.raises(ToolError, match=f"^git: hash-object gives {told}.*as no git does"):
+    with pytest.raises(ToolError, match=f"^git: hash-object gives {message}.*as no git does"):
         Git()
 
 
@@ -71,7 +71,7 @@ def test_references_that_only_git_reads(tmp_path: Path, monkeypatch: pytest.Monk
     assert head(str(tmp_path / "tree")) == Head(None, "fatal: too old")
 
 
-def test_a_failure_tells_what_git_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_has_the_words_of_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     git = script(tmp_path, monkeypatch, "echo hint: x >&2; echo fatal: the reason >&2; exit 128")
     with pytest.raises(GitError) as caught:
         git("fetch", git_dir=str(tmp_path))
@@ -178,10 +178,10 @@ def test_a_tree_and_a_commit_are_read_as_git_made_them(repository: Path) -> None
     assert tree == run_git(repository, "rev-parse", "HEAD^{tree}")
     content = Git().objects([tree], str(repository / ".git"))[tree]
     assert objects.object_id("tree", content) == tree
-    said = [line.split(maxsplit=3) for line in run_git(
+    lines = [line.split(maxsplit=3) for line in run_git(
         repository, "-c", "core.quotePath=false", "ls-tree", "HEAD").splitlines()]  # fmt: skip
     found = [[one.mode.zfill(6), one.id, one.name] for one in objects.entries(content)]
-    assert found == [[mode, name, path] for mode, _, name, path in said]
+    assert found == [[mode, name, path] for mode, _, name, path in lines]
     assert [one.name for one in objects.entries(content) if one.is_tree] == ["sub dir"]
 
 
@@ -194,7 +194,7 @@ def test_a_repository_whose_work_tree_is_gone_can_be_asked(repository: Path) -> 
     assert git.epoch(commit, str(moved / ".git")) > 1_500_000_000
 
 
-def test_a_disk_that_is_all_but_full_is_what_is_told(
+def test_a_disk_that_is_all_but_full_is_what_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Git does not say of every file why it could not write it."""

@@ -116,7 +116,7 @@ def test_a_missing_program_is_named(tmp_path: Path, *, supervised: bool) -> None
         run([sys.executable], cwd=tmp_path / "gone", limit=None, supervised=supervised)
 
 
-def test_too_many_open_files_is_not_said_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_open_files_is_not_blamed_on_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
@@ -182,7 +182,7 @@ def test_a_program_that_hangs_is_ended_with_what_it_started(
 
 @supervised
 @pytest.mark.parametrize("limit", [600, None])
-def test_a_program_is_ended_when_it_is_told_to_stop(
+def test_a_signal_ends_the_program_too(
     tmp_path: Path, limit: float | None, *, supervised: bool
 ) -> None:
     stop = threading.Event()

@@ -16,11 +16,11 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "told"), [(2, 130, "interrupted\n"), (15, -15, ""), (1, -1, "")]
+    ("number", "code", "message"), [(2, 130, "interrupted\n"), (15, -15, ""), (1, -1, "")]
 )
 @pytest.mark.parametrize("module", ["click", "json", "patchgen.cli.generate"])
-def test_told_to_end_while_modules_are_imported(
-    module: str, number: int, code: int, told: str
+def test_a_signal_while_modules_are_imported(
+    module: str, number: int, code: int, message: str
 ) -> None:
     """The module of that name is one that is interrupted when it is imported."""
     finder = f"""
@@ -36,7 +36,7 @@ from patchgen.__main__ import main
 main()
 """
     done = captured([sys.executable, "-c", finder, "generate", "-o", os.devnull])
-    assert done.stderr == told
+    assert done.stderr == message
     assert done.returncode == code
 
 

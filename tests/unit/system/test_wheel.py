@@ -62,8 +62,8 @@ def test_order_times_modes_and_method(tmp_path: Path) -> None:
     ]
     listed = [one for one in entries if not one.name.endswith("/")]
     source = zipped(tmp_path / "source.whl", [recorded(listed), *entries])
-    told = normalise(str(source), str(tmp_path / "out.whl"), EPOCH)
-    assert told == hashlib.sha256((tmp_path / "out.whl").read_bytes()).hexdigest()
+    message = normalise(str(source), str(tmp_path / "out.whl"), EPOCH)
+    assert message == hashlib.sha256((tmp_path / "out.whl").read_bytes()).hexdigest()
     with zipfile.ZipFile(tmp_path / "out.whl") as archive:
         assert archive.testzip() is None
         found = archive.infolist()
@@ -206,7 +206,7 @@ def test_a_broken_archive_is_refused(tmp_path: Path) -> None:
     source = Fake("torch", "1").write(tmp_path)
     sound = source.read_bytes()
     broken, output = tmp_path / "broken.whl", tmp_path / "out.whl"
-    told = 0
+    message = 0
     for position in range(0, len(sound), 3):
         damaged = bytearray(sound)
         damaged[position] ^= 0x55
@@ -214,11 +214,11 @@ def test_a_broken_archive_is_refused(tmp_path: Path) -> None:
         try:
             normalise(str(broken), str(output), EPOCH)
         except TreeError as error:
-            told += "\n" not in str(error) and not output.exists()
+            message += "\n" not in str(error) and not output.exists()
         else:  # a byte that says nothing about the files, as of a time
-            told += 1
+            message += 1
             output.unlink()
-    assert told == len(range(0, len(sound), 3))
+    assert message == len(range(0, len(sound), 3))
     broken.write_bytes(sound[: len(sound) // 2])
     with pytest.raises(TreeError, match=NO_ARCHIVE):
         normalise(str(broken), str(output), EPOCH)

@@ -174,7 +174,7 @@ def test_an_archive_that_cannot_be_read() -> None:
         (b"", False),
     ],
 )
-def test_the_driver_of_the_card_is_told(tmp_path: Path, content: bytes, *, ok: bool) -> None:
+def test_the_driver_of_the_card_is_reported(tmp_path: Path, content: bytes, *, ok: bool) -> None:
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib/libdpdk.a").write_bytes(content)
     options = resolve({"dpdk": True, "mlx5": True, "dpdk_home": str(tmp_path)}, {}, "/")

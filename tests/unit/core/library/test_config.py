@@ -90,12 +90,12 @@ def test_the_configuration_of_a_library(flags: tuple[str, ...], backend: str) ->
 
 def test_every_value_says_what_it_does() -> None:
     for flags in (("DPDK",), ("RDMA",), ()):
-        told = ""
+        message = ""
         for line in config.compose_installed(flags).splitlines():
             value = re.match(r"\w+ =", line)
             if value is None:
-                told = line if line.startswith("#") else ""
-            elif not told:
+                message = line if line.startswith("#") else ""
+            elif not message:
                 # Of a pair, the line above the first is for both.
                 assert line.split()[0] in {"controller_port", "burst_tx", "device_port_id"}, line
-            told = told if value is None else ""
+            message = message if value is None else ""

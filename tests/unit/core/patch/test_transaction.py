@@ -88,7 +88,7 @@ def test_somebody_else_s_change_is_kept(root: Path) -> None:
     assert sorted(path.name for path in root.iterdir()) == ["gone", "old", "other"]
 
 
-def test_a_disk_that_keeps_something_else_is_told(
+def test_a_disk_that_keeps_something_else_is_reported(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = snapshot(root)

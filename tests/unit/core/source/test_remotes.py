@@ -84,9 +84,9 @@ def test_mirrors_without_the_repository(tmp_path: Path) -> None:
     clone(tmp_path / "has" / "tbb")
     clone(tmp_path / "lacks" / "six")
     mirrors = [str(tmp_path / "has"), str(tmp_path / "lacks"), "https://m/git"]
-    told = [*Remotes(mirrors=mirrors).list_lacking(TBB, "third_party/tbb")]
+    lines = [*Remotes(mirrors=mirrors).list_lacking(TBB, "third_party/tbb")]
     words = "--mirror has no clone named tbb or oneTBB, with its owner or without"
-    assert told == [f"{tmp_path}/lacks: {words}"]
+    assert lines == [f"{tmp_path}/lacks: {words}"]
 
 
 def test_what_cannot_be_a_mirror_is_refused(tmp_path: Path) -> None:

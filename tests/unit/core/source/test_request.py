@@ -61,11 +61,11 @@ def refusal(path: str, setup: bytes = b"", parent: Repository = TOP) -> str:
     ],
 )
 def test_what_a_setup_py_insists_on_stays(path: str, setup: bytes, needed: str) -> None:
-    told = refusal(path, setup)
-    assert bool(told) == bool(needed)
+    message = refusal(path, setup)
+    assert bool(message) == bool(needed)
     if needed:
-        assert told.startswith(f"--without {path}: ")
-        assert told.endswith(needed)
+        assert message.startswith(f"--without {path}: ")
+        assert message.endswith(needed)
 
 
 def test_what_names_no_submodule_is_refused() -> None:

@@ -61,7 +61,7 @@ def test_what_is_no_name_of_a_wheel_of_torch_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "version", "flags", "told"),
+    ("wanted", "version", "flags", "message"),
     [
         (Expected("1.7.1+switchml", ()), "1.7.1+switchml", "", []),
         (Expected(None, None), "9", "RDMA", []),
@@ -78,10 +78,10 @@ def test_what_is_no_name_of_a_wheel_of_torch_is_refused(name: str) -> None:
     ],
 )  # fmt: skip
 def test_what_differs_from_what_was_asked_for(
-    wanted: Expected, version: str, flags: str, told: list[str]
+    wanted: Expected, version: str, flags: str, message: list[str]
 ) -> None:
     found = expected.problems(wanted, version, flags)
-    assert list(found[:-1]) == told
+    assert list(found[:-1]) == message
     assert not found or "build again" in found[-1]
 
 
@@ -124,7 +124,7 @@ def test_a_problem_has_its_rank_unless_all_have_it() -> None:
     assert [check.problems for check in checks] == [("same",), ("rank 1: other",), ()]
 
 
-def test_after_a_rank_that_died_nothing_more_is_told() -> None:
+def test_after_a_rank_that_died_nothing_more_is_reported() -> None:
     done = [
         answer({"step": "one", "error": "RuntimeError: closed\nby peer", "last": True}),
         answer(ended=CompletedRun(-11, b"", b"a\n\nb\nc\nd\n")),
@@ -151,7 +151,7 @@ def test_what_a_torch_can_do_without_is_not_required() -> None:
     assert not hold(summing.merge_answers([answer(*events), wrong], NAMES))
 
 
-def test_a_known_cause_is_told_only_of_ranks_that_fail_at_their_end() -> None:
+def test_a_known_cause_is_reported_only_of_ranks_that_fail_at_their_end() -> None:
     events = [{"step": step} for step in NAMES]
     assert hold(summing.merge_answers([answer(*events)], NAMES, cause="known"))
     crashed = answer(*events, ended=CompletedRun(-11, b"", b"", ""))
@@ -177,7 +177,7 @@ def test_a_crash_of_a_known_cause_can_be_accepted(
     assert hold(checks) is holds
 
 
-def test_what_is_wrong_without_switchml_is_told_alone(
+def test_what_is_wrong_without_switchml_is_reported_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the ranks still said of SwitchML is their word that they went no further."""

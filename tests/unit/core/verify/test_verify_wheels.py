@@ -48,7 +48,7 @@ def test_what_is_recorded_is_unpacked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "record", "told"),
+    ("files", "record", "message"),
     [
         (FILES, row("torch/__init__.py", b"y = 1\n") + row("torch/bin/tool", b"#!/bin/sh\n"),
          f"torch/__init__.py: {CHANGED}"),
@@ -56,11 +56,11 @@ def test_what_is_recorded_is_unpacked(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_is_not_as_recorded_is_named(
-    tmp_path: Path, files: dict[str, bytes], record: str | None, told: str
+    tmp_path: Path, files: dict[str, bytes], record: str | None, message: str
 ) -> None:
     (tmp_path / "a").mkdir()
     check = wheels.unpack(write(tmp_path / NAME, files, record), str(tmp_path / "a" / "out"))
-    assert told in check.problems[0]
+    assert message in check.problems[0]
     assert {path.name for path in tmp_path.iterdir()} == {NAME, "a"}
     assert {path.name for path in (tmp_path / "a").iterdir()} <= {"out"}
 
@@ -95,7 +95,7 @@ def test_the_interpreter_is_the_one_that_the_tag_names(
 
 
 @pytest.mark.parametrize(
-    ("tag", "platform", "given", "told"),
+    ("tag", "platform", "given", "message"),
     [
         ("cp399", f"linux_{MACHINE}", None, r"is for python3.99, .* give --python"),
         ("cp399", f"linux_{MACHINE}", sys.executable, r"the wheel is for cp399; give an interpret"),
@@ -104,9 +104,9 @@ def test_the_interpreter_is_the_one_that_the_tag_names(
     ],
 )
 def test_a_wheel_for_others_is_refused(
-    tag: str, platform: str, given: str | None, told: str
+    tag: str, platform: str, given: str | None, message: str
 ) -> None:
-    with pytest.raises(OptionsError, match=told):
+    with pytest.raises(OptionsError, match=message):
         interpreter(tag, platform, given)
 
 

@@ -135,9 +135,9 @@ def test_objects_are_made_again_where_the_build_is_seen_elsewhere(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """As where another system gives no namespaces: the path is in the objects."""
-    asked = request(tmp_path)
-    Path(asked.source, "build").mkdir(parents=True)
-    subprocess.run(["git", "init", "-q", asked.source], check=True)
+    wanted = request(tmp_path)
+    Path(wanted.source, "build").mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", wanted.source], check=True)
     made: list[str] = []
 
     def make(workspace: Workspace, *_: object) -> str:
@@ -145,11 +145,11 @@ def test_objects_are_made_again_where_the_build_is_seen_elsewhere(
         return HOST
 
     monkeypatch.setattr("patchgen.core.wheel.setup_py.run_setup", make)
-    source: Any = SimpleNamespace(pin=asked.pin)
+    source: Any = SimpleNamespace(pin=wanted.pin)
     env: Any = SimpleNamespace(toolchain=SimpleNamespace(identity=""), lock=None, variables={})
     for seen in ("/one", "/one", "/other"):
-        workspace = Workspace(asked)
-        workspace.__dict__["sandbox"] = Sandbox(asked.work, seen, "no namespaces")
+        workspace = Workspace(wanted)
+        workspace.__dict__["sandbox"] = Sandbox(wanted.work, seen, "no namespaces")
         for _ in compile_objects(workspace, source, env, Patched("", (), None, simulator=False)):
             pass
     assert made == ["/one", "/other"]
@@ -166,9 +166,9 @@ def test_without_a_lock_the_first_stage_makes_one_and_the_check_comes_after(
 ) -> None:
     notes = note(monkeypatch, [])
     (tmp_path / "environment.yml").touch()
-    asked = replace(request(tmp_path), python=None)
+    wanted = replace(request(tmp_path), python=None)
     plans: list[building.Plan] = []
-    building.build(asked, plans.append)
+    building.build(wanted, plans.append)
     assert [name for name, _ in plans[0].stages] == ["lock", *NAMES]
     assert notes[:5] == ["look lock", "make lock", "look source", "check", "make source"]
 
@@ -179,12 +179,12 @@ def test_what_the_user_accepts_is_handed_to_check(
     def find(request: building.BuildRequest) -> Check:
         return Check(BLAS, ("none",), required="no-blas" not in request.accepted)
 
-    notes, asked = note(monkeypatch, [], find), request(tmp_path)
+    notes, wanted = note(monkeypatch, [], find), request(tmp_path)
     with pytest.raises(CheckError, match=f"{BLAS}: none"):
-        building.build(asked, lambda _: None)
+        building.build(wanted, lambda _: None)
     assert notes == ["look source", "check"]
-    assert [row.name for row in building.plan(asked).missing] == [BLAS]
-    accepting = replace(asked, accepted=("no-blas",))
+    assert [row.name for row in building.plan(wanted).missing] == [BLAS]
+    accepting = replace(wanted, accepted=("no-blas",))
     assert not building.plan(accepting).missing
     building.build(accepting, lambda _: None)
     assert notes[-1] == "deliver wheel"

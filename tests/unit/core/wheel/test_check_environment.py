@@ -109,8 +109,8 @@ def test_an_environment_takes_room_too(
     tmp_path: Path, within: LockedEnvironment | None, needed: str
 ) -> None:
     pin = PIN._replace(recipe={**RECIPE, "disk": 1})
-    asked = replace(ask(str(tmp_path)), pin=pin)
-    *_, row = room.check_machine(Facts(asked, CLIENT, within))
+    wanted = replace(ask(str(tmp_path)), pin=pin)
+    *_, row = room.check_machine(Facts(wanted, CLIENT, within))
     assert row.found.endswith(f"GiB free, {needed} needed")
 
 
@@ -277,9 +277,9 @@ def test_all_that_is_missing_is_named_at_once(
         raise ToolError("py-rattler: not installed")
 
     monkeypatch.setattr(env, "require", refuse)
-    asked = ask(str(tmp_path / "work"), "lock.yml", str(tmp_path))
+    wanted = ask(str(tmp_path / "work"), "lock.yml", str(tmp_path))
     other = "or --python PYTHON builds without an environment"
-    packages, lock = find_environment(asked).problems
+    packages, lock = find_environment(wanted).problems
     assert packages == f"py-rattler: not installed; {other}"
     nowhere = f"{tmp_path}/lock.yml: No such file or directory, nor {tmp_path}/environment.yml to"
     assert lock == f"{nowhere} make it from; name a lock with --lock; {other}"
@@ -290,15 +290,15 @@ def test_all_that_is_missing_is_named_at_once(
 def test_a_lock_that_a_build_will_make(tmp_path: Path, file: str) -> None:
     (tmp_path / file).touch()
     work = str(tmp_path / "work")
-    asked = ask(work, "lock.yml", str(tmp_path))
-    found = find_environment(asked)
+    wanted = ask(work, "lock.yml", str(tmp_path))
+    found = find_environment(wanted)
     assert (not found.problems) == (file == "environment.yml")
     if not found.problems:
         assert found.found == f"{tmp_path}/lock.yml will be made from {tmp_path}/environment.yml"
     (tmp_path / "lock.yml").write_text("no lock")
-    assert find_environment(asked).problems
+    assert find_environment(wanted).problems
     nowhere = f"{tmp_path}/nowhere/lock.yml"
-    (problem,) = find_environment(replace(asked, lock=nowhere)).problems
+    (problem,) = find_environment(replace(wanted, lock=nowhere)).problems
     remedy = MAKE if file == "environment.yml" else "name a lock with --lock"
     assert problem.startswith(f"{nowhere}: No such file or directory")
     assert remedy in problem

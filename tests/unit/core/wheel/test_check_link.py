@@ -15,7 +15,7 @@ ALWAYS = ("glog", "boost_program_options")
 
 
 @pytest.mark.parametrize(
-    ("said", "conda", "expected"),
+    ("output", "conda", "expected"),
     [
         (
             "ld: cannot find -lmnl: No such file or directory\nld: cannot find -lnuma\n",
@@ -92,8 +92,8 @@ ALWAYS = ("glog", "boost_program_options")
         ),
     ],
 )
-def test_what_a_linker_says(said: str, expected: list[str], *, conda: bool) -> None:
-    assert advice.explain_linker(said, conda=conda) == expected
+def test_what_a_linker_says(output: str, expected: list[str], *, conda: bool) -> None:
+    assert advice.explain_linker(output, conda=conda) == expected
 
 
 def locked(packages: dict[str, str], *, simulator: bool) -> Facts:

@@ -29,12 +29,12 @@ def test_constraints_name_this_torch_and_what_it_runs_with() -> None:
 
 
 def test_another_wheel_of_that_name_is_replaced(tmp_path: Path) -> None:
-    asked = BuildRequest(
+    wanted = BuildRequest(
         pin=PIN, options=resolve({}, {}, str(tmp_path)), work=str(tmp_path),
         output=str(tmp_path / "output"), python="/usr/bin/python3", lock="", environment="",
         cache="", environ={},
     )  # fmt: skip
-    for directory, content in ((asked.wheels, b"verified"), (asked.output, b"another")):
+    for directory, content in ((wanted.wheels, b"verified"), (wanted.output, b"another")):
         Path(directory).mkdir()
         Path(directory, "a.whl").write_bytes(content)
     digest = hashlib.sha256(b"verified").hexdigest()
@@ -42,8 +42,8 @@ def test_another_wheel_of_that_name_is_replaced(tmp_path: Path) -> None:
     online = SimpleNamespace(network="host")
     wheel = BuiltWheel("a.whl", digest, 8)
     built: Any = SimpleNamespace(wheel=wheel, objects=online, verified=online, **values)
-    delivery.deliver(Workspace(asked), built)
-    assert Path(asked.output, "a.whl").read_bytes() == b"verified"
+    delivery.deliver(Workspace(wanted), built)
+    assert Path(wanted.output, "a.whl").read_bytes() == b"verified"
 
 
 def test_domain_libraries_are_of_the_recipe() -> None:

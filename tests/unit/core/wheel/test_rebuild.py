@@ -127,9 +127,9 @@ def test_a_value_of_the_provenance_that_cannot_be_used_is_named(
     section: str, name: str, value: object, home: Path, tmp_path: Path
 ) -> None:
     original = home / origin.NAME
-    said = json.loads(original.read_text())
-    said["predicate"]["buildDefinition"][section][name] = value
-    original.write_text(json.dumps(said))
+    report = json.loads(original.read_text())
+    report["predicate"]["buildDefinition"][section][name] = value
+    original.write_text(json.dumps(report))
     with pytest.raises(OptionsError, match=rf"has no usable re\w+\.{name}\b.*; give the file as"):
         find_missing(find(str(home), None, KINDS), KINDS, means(tmp_path))
 
@@ -150,9 +150,9 @@ def test_flags_and_homes_are_those_that_there_are(name: str, value: object) -> N
 @pytest.mark.parametrize("name", ["/etc/graft.so", "../graft.so", "", "graft\0.so", "\udfff"])
 def test_a_name_that_leads_elsewhere_is_refused(name: str, home: Path) -> None:
     original = home / origin.NAME
-    said = json.loads(original.read_text())
-    said["subject"][0]["name"] = name
-    original.write_text(json.dumps(said))
+    report = json.loads(original.read_text())
+    report["subject"][0]["name"] = name
+    original.write_text(json.dumps(report))
     with pytest.raises(OptionsError, match="has no usable subject; give the file"):
         find(str(home), None, KINDS)
 
@@ -215,8 +215,8 @@ def test_whatever_a_provenance_says_is_refused_or_can_be_built_from(
     target.touch()
     refused: list[str] = []
     taken = 0
-    for said in (whole.statement(), *damaged(json.loads(whole.content()))):
-        source.write_text(json.dumps(said))
+    for output in (whole.statement(), *damaged(json.loads(whole.content()))):
+        source.write_text(json.dumps(output))
         try:
             original = find(str(target), str(source), KINDS)
             read = KINDS[original.provenance.kind](original, here)
@@ -243,7 +243,7 @@ def test_whatever_a_provenance_says_is_refused_or_can_be_built_from(
     ("nowhere",), ("home", "--provenance", "bad.json"), ("home", "--python", "nowhere"),
     ("home", "--work", "bad.json"), ("home", "-o", "bad.json"),
 ])  # fmt: skip
-def test_bad_input_is_told_in_two_lines_and_nothing_is_written(
+def test_bad_input_is_reported_in_two_lines_and_nothing_is_written(
     arguments: tuple[str, ...], tmp_path: Path
 ) -> None:
     (tmp_path / "bad.json").write_text("{}")
@@ -257,7 +257,7 @@ def test_bad_input_is_told_in_two_lines_and_nothing_is_written(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_another_compiler_is_told_and_none_is_refused(home: Path, tmp_path: Path) -> None:
+def test_another_compiler_is_reported_and_none_is_refused(home: Path, tmp_path: Path) -> None:
     original = find(str(home), None, KINDS)
     (compiler,) = find_missing(original, KINDS, means(tmp_path))
     here = subprocess.check_output(["c++", "--version"], text=True).splitlines()[0]
@@ -268,7 +268,7 @@ def test_another_compiler_is_told_and_none_is_refused(home: Path, tmp_path: Path
     assert lacking.required
 
 
-def test_a_changed_file_and_another_tool_are_told(home: Path, tmp_path: Path) -> None:
+def test_a_changed_file_and_another_tool_are_reported(home: Path, tmp_path: Path) -> None:
     source = str(home / origin.NAME)
     described = statement.read(source)
     (home / "lib" / origin.ARCHIVE).write_bytes(b"other")
@@ -279,10 +279,10 @@ def test_a_changed_file_and_another_tool_are_told(home: Path, tmp_path: Path) ->
     )
     original = RecordedBuild(str(home / "lib" / origin.ARCHIVE), source, older)
     missing = find_missing(original, KINDS, means(tmp_path))
-    told = {one.name: " ".join(one.problems) for one in missing}
-    assert told["files"].startswith(f"lib/{origin.ARCHIVE}: was {described.subjects[0].sha256}, ")
-    assert told["built with"].startswith("switchml-patch: was 0.0.1, here ")
-    assert told["source"] == f"simulator: was {'0' * 64}, here {simulator.digest_source()}"
+    report = {one.name: " ".join(one.problems) for one in missing}
+    assert report["files"].startswith(f"lib/{origin.ARCHIVE}: was {described.subjects[0].sha256}, ")
+    assert report["built with"].startswith("switchml-patch: was 0.0.1, here ")
+    assert report["source"] == f"simulator: was {'0' * 64}, here {simulator.digest_source()}"
     assert not any(one.required for one in missing)
 
 
@@ -339,10 +339,10 @@ def test_the_compiler_of_a_wheel_without_a_lock(tmp_path: Path) -> None:
 def test_a_wheel_is_built_as_its_record_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Any] = []
+    lines: list[Any] = []
 
     def build(request: object, _: object) -> Any:
-        asked.append(request)
+        lines.append(request)
         return SimpleNamespace(wheel="the wheel")
 
     monkeypatch.setattr("patchgen.core.wheel.build", build)
@@ -356,11 +356,11 @@ def test_a_wheel_is_built_as_its_record_says(
         described = provenance.describe(make_inputs(**wheel, lock=lock))
         read = KINDS["wheel"](RecordedBuild("", "record.json", described), here)
         assert read.build("out", "") == "the wheel"
-    locked, free = asked
+    locked, free = lines
     assert locked.settings == {"USE_CUDA": "0", "CXX": "g++"}
     assert (locked.python, locked.lock) == (None, here.lock)
     assert (free.settings, free.python) == ({"USE_CUDA": "0"}, "/usr/bin/python3")
-    for request in asked:
+    for request in lines:
         assert (request.pin, request.output, request.work) == (PIN, "out", f"{tmp_path}/build")
         assert (request.accepted, request.without) == (("no-blas",), ("third_party/x",))
         assert request.options.flags == ("DPDK",)
@@ -380,13 +380,13 @@ def test_a_wheel_with_a_changed_byte_is_compared_as_a_file(tmp_path: Path) -> No
 
 def test_an_attestation_has_both_digests(home: Path) -> None:
     original = find(str(home), None, KINDS)
-    said: Any = rebuild._attest(original, original.provenance, original.list_files())
+    output: Any = rebuild._attest(original, original.provenance, original.list_files())
     subject = [
         statement.describe_file(one.name, one.sha256) for one in original.provenance.subjects
     ]
-    assert said["subject"] == said["predicate"]["rebuilt"] == subject
-    assert said["_type"] == "https://in-toto.io/Statement/v1"
-    assert said["predicateType"] == "urn:switchml-patch:reproduced:v1"
-    assert said["predicate"]["result"] == "reproduced"
-    assert said["predicate"]["provenance"]["digest"]["sha256"] == measure(original.source).sha256
-    assert json.loads(statement.dump(said)) == said
+    assert output["subject"] == output["predicate"]["rebuilt"] == subject
+    assert output["_type"] == "https://in-toto.io/Statement/v1"
+    assert output["predicateType"] == "urn:switchml-patch:reproduced:v1"
+    assert output["predicate"]["result"] == "reproduced"
+    assert output["predicate"]["provenance"]["digest"]["sha256"] == measure(original.source).sha256
+    assert json.loads(statement.dump(output)) == output

@@ -60,11 +60,11 @@ def test_all_attempts_are_kept_each_on_lines_of_its_own(
     attempt("print('first')")
     log = tmp_path / "logs" / "build.log"
     log.write_text(log.read_text() + "a line that a kill cut sh")
-    said = attempt("print('second')").splitlines()
-    assert [line for line in said if not line.startswith("==> compile, ")] == [
+    lines = attempt("print('second')").splitlines()
+    assert [line for line in lines if not line.startswith("==> compile, ")] == [
         "first", "a line that a kill cut sh", "second"
     ]  # fmt: skip
-    assert len([line for line in said if line.startswith("==> compile, ")]) == 2
+    assert len([line for line in lines if line.startswith("==> compile, ")]) == 2
 
 
 def test_a_line_is_in_the_log_before_the_next_is_read(

@@ -69,7 +69,7 @@ def test_one_tensor_on_all_workers(tmp_path: Path) -> None:
     assert np.array_equal(read(file, file, file), np.stack([VALUES[0].reshape(12)] * 3))
 
 
-def test_one_axis_needs_to_be_told_apart(tmp_path: Path) -> None:
+def test_one_axis_needs_a_mark(tmp_path: Path) -> None:
     file = saved(tmp_path / "a.npy", VALUES.reshape(24))
     assert "an array of shape (24,); its first axis has to count the workers" in refusal(file)
 

@@ -176,8 +176,8 @@ def test_pages_that_are_all_on_another_node(
         "backend__dpdk__worker_ip": "interface:ens1",
     }
     found = looked(tmp_path, {**pages({SMALL: 512}, mount()), **files}, **values, **POOL)
-    told = ("doubtful", "no huge page is free on node 1, where the card is")
-    assert (told in found) == (node == "1")
+    lines = ("doubtful", "no huge page is free on node 1, where the card is")
+    assert (lines in found) == (node == "1")
 
 
 def test_a_mount_that_is_real(tmp_path: Path) -> None:
@@ -231,8 +231,8 @@ def test_memory_that_cannot_be_locked(
         "backend__dpdk__pool_size": "55",
     }
     seen = looked(tmp_path, files, **values, general__num_worker_threads="1")
-    told = [("bad", f"64 kB of memory may be locked, {needed} are needed")]
-    assert [one for one in seen if one[0] == "bad"] == (told if fails else [])
+    lines = [("bad", f"64 kB of memory may be locked, {needed} are needed")]
+    assert [one for one in seen if one[0] == "bad"] == (lines if fails else [])
     assert seen[0] == ("ok", "huge pages free: 1 of 2048 kB") or backend == "dpdk"
 
 
@@ -334,10 +334,10 @@ def test_a_plugin_that_cannot_be_imported(tmp_path: Path, plugin: str | None, pr
     code = (
         f"import json; from {software.__name__} import find_library as it; print(json.dumps(it()))"
     )
-    told = subprocess.check_output(
+    output = subprocess.check_output(
         [sys.executable, "-c", code], text=True, env={"PYTHONPATH": write(tmp_path, files)}
     )
-    module, backend, found = json.loads(told)
+    module, backend, found = json.loads(output)
     assert (module, backend) == (None, "gloo")
     assert found.startswith(problem) if problem else not found
 
@@ -486,7 +486,7 @@ def test_gloo_does_not_connect() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "hosts", "told"),
+    ("first", "second", "hosts", "message"),
     [
         ("10.0.0.1", "127.0.1.1", ["h1"], "its name leads to its loopback, 127.0.1.1: no route"),
         ("10.0.0.1", "::1", ["h1"], "its name leads to its loopback, ::1: no route"),
@@ -500,12 +500,12 @@ def test_gloo_does_not_connect() -> None:
     ],
 )  # fmt: skip
 def test_addresses_that_gloo_cannot_connect(
-    first: str, second: str, hosts: list[str], told: str
+    first: str, second: str, hosts: list[str], message: str
 ) -> None:
     """The hosts at fault are named, and no host where the ranks are all on one."""
     lost = {"attempt": {"error": "no route", "ended": "", "output": []}}
     ranks = [{**rank(0), "address": first, **lost}, {**rank(1), "address": second, **lost}]
-    assert failed(*ranks) == ("gloo", hosts, told)
+    assert failed(*ranks) == ("gloo", hosts, message)
     here = [{**one, "host": "h"} for one in ranks]
     assert failed(*here) == ("gloo", ["h"], "no route")
 
@@ -551,10 +551,10 @@ def test_a_table_of_many_ranks() -> None:
     ranks[3]["attempt"]["report"].update(
         step="capabilities", passed=[], objection="no switchml.cfg"
     )
-    told = [*table.lines(table.data(checks.judge(ranks)))]
-    assert told[0].split()[:4] == ["host", "ranks", "of", "it"]
-    assert [line.split()[:2] for line in told[1:3]] == [["h0", "0-1"], ["h1", "2-3"]]
-    assert told[3:] == [
+    lines = [*table.lines(table.data(checks.judge(ranks)))]
+    assert lines[0].split()[:4] == ["host", "ranks", "of", "it"]
+    assert [line.split()[:2] for line in lines[1:3]] == [["h0", "0-1"], ["h1", "2-3"]]
+    assert lines[3:] == [
         "switchml.cfg: h1, ranks 2-3: no switchml.cfg",
         "machine: h1, rank 3: cores 0 are slow",
         "what to do: copy one file to all hosts, without rank and num_workers",
@@ -577,8 +577,8 @@ def test_from_which_size_on_switchml_is_faster() -> None:
     assert slow is not None
     assert slow["min_numel"] is None
     assert measure.summarize([one, []]) is None
-    told = [*table.lines(table.data(checks.judge([rank(0), rank(1)]), found))]
-    assert told[-1] == "SwitchML is faster from 16 elements on: export SWITCHML_MIN_NUMEL=16"
+    lines = [*table.lines(table.data(checks.judge([rank(0), rank(1)]), found))]
+    assert lines[-1] == "SwitchML is faster from 16 elements on: export SWITCHML_MIN_NUMEL=16"
     simulated = checks.judge([rank(number, report={"simulator": True}) for number in (0, 1)])
     for measured in (found, slow):
         *_, last = table.lines(table.data(simulated, measured))
@@ -587,7 +587,7 @@ def test_from_which_size_on_switchml_is_faster() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "message"),
     [
         ("RANK", "", "RANK is not set; start it by torchrun, srun or mpirun, or"),
         ("RANK", "x", "RANK is 'x', not a number"),
@@ -597,10 +597,10 @@ def test_from_which_size_on_switchml_is_faster() -> None:
         ("MASTER_PORT", "-1", "MASTER_PORT is '-1', not a number"),
     ],
 )
-def test_what_no_launcher_says(name: str, value: str, told: str) -> None:
+def test_what_no_launcher_says(name: str, value: str, message: str) -> None:
     usual = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
     assert find_problem(usual) == ""
-    assert find_problem({**usual, name: value}).startswith(told)
+    assert find_problem({**usual, name: value}).startswith(message)
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "0", "-1", "x", "1e300"])

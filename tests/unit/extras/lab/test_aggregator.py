@@ -47,15 +47,15 @@ def test_nobody_came() -> None:
     assert [*aggregator.lines(counters())] == ["0 sessions, 0 sums of 0 elements"]
 
 
-def test_workers_have_a_table_and_faults_are_told() -> None:
+def test_workers_have_a_table_and_faults_are_reported() -> None:
     workers = [{"rank": 0, "joined": 2, "received": 12345, "sent": 678}, *counters()["workers"][1:]]
-    told = [
+    lines = [
         *aggregator.lines(
             counters(workers=workers, sessions=2, broken=1, refused=1, jobs=1, elements=5000)
         )
     ]
-    assert told[0].split() == ["rank", "joined", "bytes", "in", "bytes", "out"]
-    assert told[2].split() == ["0", "2", "12,345", "678"]
-    assert told[3:] == [
+    assert lines[0].split() == ["rank", "joined", "bytes", "in", "bytes", "out"]
+    assert lines[2].split() == ["0", "2", "12,345", "678"]
+    assert lines[3:] == [
         "", "2 sessions, 1 of them ended by a fault, 1 sum of 5,000 elements, 1 worker refused",
     ]  # fmt: skip

@@ -67,7 +67,7 @@ def test_a_number_of_ranks_that_is_not_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a b", "c,d", "[e]", "#f", "x" * 120])
-def test_a_place_that_dpdk_cannot_be_told(
+def test_a_path_that_dpdk_cannot_be_given(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / name

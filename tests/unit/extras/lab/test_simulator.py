@@ -12,7 +12,7 @@ from patchgen.cli import main
 from patchgen.extras.lab import simulator
 
 
-def test_the_steps_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_steps_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = tmp_path / "archive.a"
     archive.touch()
     monkeypatch.setattr(simulator, "_build", lambda *_, **__: archive)

@@ -173,9 +173,9 @@ def test_lines_of_the_ranks_become_progress_and_a_log(
     counted = [(one.__dict__["done"], one.__dict__["total"]) for one in caplog.records]
     assert counted == [(16, 64)]
     assert list(watch.last[1]) == ["line 2", "line 3", "line 4"]
-    said = log.read_text().splitlines()
-    assert said[:3] == [f"[{n}] step {s} of 64: loss 2.0" for n, s in ((0, 16), (1, 17), (0, 18))]
-    assert said[-1] == "of none"
+    lines = log.read_text().splitlines()
+    assert lines[:3] == [f"[{n}] step {s} of 64: loss 2.0" for n, s in ((0, 16), (1, 17), (0, 18))]
+    assert lines[-1] == "of none"
 
 
 def test_paths_are_shown_as_short_as_they_can_be(

@@ -73,11 +73,11 @@ class Script:
         assert done.stderr == ""
         return done.stdout
 
-    def told(self, *, marks: bool = False) -> list[dict[str, Any]]:
+    def read_reports(self, *, marks: bool = False) -> list[dict[str, Any]]:
         paths = sorted((self.root / "ranks").iterdir())
         assert all(path.suffix == ".json" for path in paths)
-        told = [json.loads(path.read_text()) for path in paths]
-        return [one for one in told if ("hook" in one) == marks]
+        lines = [json.loads(path.read_text()) for path in paths]
+        return [one for one in lines if ("hook" in one) == marks]
 
 
 @pytest.fixture
@@ -113,8 +113,8 @@ def test_torch_that_was_imported_before(script: Script) -> None:
     code = "import switchml_run as hook; [hook.activate() for _ in range(2)]"
     path = ":".join(map(str, places))
     script(f"{code}; dist.init_process_group('gloo')", PYTHONPATH=path)
-    (told,) = script.told()
-    assert told["outcomes"] == [{"group": "agreed", "reason": "why"}]
+    (message,) = script.read_reports()
+    assert message["outcomes"] == [{"group": "agreed", "reason": "why"}]
 
 
 @pytest.mark.parametrize(("variant", "made"), [("plugin", "[]"), ("graft", "never")])
@@ -129,15 +129,15 @@ def test_the_plugin_is_registered_before_there_is_a_group(
 def test_a_wrong_call_raises_what_it_always_did(script: Script) -> None:
     out = script("try: dist.init_process_group(none=1)\nexcept TypeError as error: print(error)")
     assert "got an unexpected keyword argument 'none'" in out
-    assert script.told() == []
+    assert script.read_reports() == []
 
 
 def test_a_torch_of_an_older_patch_reports_no_reason(script: Script) -> None:
     older = REPORT.replace(', "reason": "why"', "")
     (script.root / "site-packages" / "torch_switchml.py").write_text(older)
     script("dist.init_process_group('gloo')")
-    (told,) = script.told()
-    assert told["outcomes"] == [{"group": "agreed", "reason": ""}]
+    (message,) = script.read_reports()
+    assert message["outcomes"] == [{"group": "agreed", "reason": ""}]
 
 
 @pytest.mark.parametrize("end", ["", "import os; os._exit(0)", "raise SystemExit"])
@@ -146,24 +146,24 @@ def test_the_last_word_of_a_rank(script: Script, variant: str, end: str) -> None
     script.variant = variant
     module = "torch_switchml" if variant == "plugin" else "torch.distributed.switchml"
     script(f"dist.init_process_group('gloo'); import {module} as m; m.calls = 5\n{end}")
-    (told,) = script.told()
+    (message,) = script.read_reports()
     report = None if variant == "stock" else {"calls": 5, "group": "agreed", "reason": "why"}
     outcomes = [] if variant == "stock" else [{"group": "agreed", "reason": "why"}]
-    assert told.pop("pid") > 0
-    assert told == {
+    assert message.pop("pid") > 0
+    assert message == {
         "rank": 1, "world": 2, "backend": "gloo", "outcomes": outcomes, "final": True,
         "report": report,
     }  # fmt: skip
 
 
-def test_a_rank_that_is_killed_has_told_of_its_group(script: Script) -> None:
+def test_a_rank_that_is_killed_has_reported_its_group(script: Script) -> None:
     script(
         "import os, signal, torch_switchml as m\n"
         "dist.init_process_group('gloo'); m.calls = 3; dist.destroy_process_group()\n"
         "m.calls = 4; os.kill(os.getpid(), signal.SIGKILL)"
     )
-    (told,) = script.told()
-    assert (told["final"], told["report"]["calls"]) == (False, 3)
+    (message,) = script.read_reports()
+    assert (message["final"], message["report"]["calls"]) == (False, 3)
 
 
 def test_forks_tell_of_their_own_group_only(script: Script) -> None:
@@ -178,7 +178,10 @@ def test_forks_tell_of_their_own_group_only(script: Script) -> None:
         "    os._exit(0)\n"
         "os.wait()"
     )
-    assert [(told["rank"], told["final"]) for told in script.told()] == [(0, True), (1, True)]
+    assert [(message["rank"], message["final"]) for message in script.read_reports()] == [
+        (0, True),
+        (1, True),
+    ]
 
 
 def test_processes_leave_marks_that_say_how_they_ended(script: Script) -> None:
@@ -189,9 +192,9 @@ def test_processes_leave_marks_that_say_how_they_ended(script: Script) -> None:
         'code = \'import os; os.execv("/bin/true", ["true"])\'\n'
         "subprocess.run([sys.executable, '-c', code])"
     )
-    marks = [(mark["ended"], mark["started"]) for mark in script.told(marks=True)]
+    marks = [(mark["ended"], mark["started"]) for mark in script.read_reports(marks=True)]
     assert sorted(marks) == [(False, False), (True, False), (True, True)]
-    assert {mark["hook"] for mark in script.told(marks=True)} == {"1"}
+    assert {mark["hook"] for mark in script.read_reports(marks=True)} == {"1"}
 
 
 def test_every_rank_has_its_variables(script: Script) -> None:
@@ -223,7 +226,7 @@ def test_another_torch_is_left_alone(script: Script) -> None:
         PYTHONPATH=f"{script.root / 'site'}:{other}",
     )
     assert out == "gloo\n"
-    assert script.told() == [{"root": os.path.realpath(other / "torch")}]
+    assert script.read_reports() == [{"root": os.path.realpath(other / "torch")}]
 
 
 def test_after_the_run_it_does_nothing(script: Script) -> None:

@@ -55,7 +55,7 @@ def test_a_command_without_an_interpreter(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         (["{python}", "none.py"], "none.py: no such file in"),
         (["none.py"], "none.py: no such file in"),
@@ -64,11 +64,11 @@ def test_a_command_without_an_interpreter(tmp_path: Path) -> None:
         (["{python}", "n\x1b[1m.py"], r"n\x1b[1m.py: no such file"),
     ],
 )
-def test_a_command_that_cannot_be_run(given: list[str], told: str, tmp_path: Path) -> None:
+def test_a_command_that_cannot_be_run(given: list[str], message: str, tmp_path: Path) -> None:
     given = [text.format(python=sys.executable) for text in given]
     with pytest.raises(OptionsError) as error:
         command.resolve_command(given, None, str(tmp_path), {"PATH": os.environ["PATH"]})
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -135,11 +135,11 @@ def result(*ranks: RankReport, variant: str = "plugin", **others: Any) -> Result
     return Result(Setup(TORCH, variant, "why"), 0, others.pop("failed", {}), ranks, **others)
 
 
-def test_what_is_told_of_ranks_that_delegated() -> None:
+def test_what_is_reported_of_ranks_that_delegated() -> None:
     one = rank(0, calls=1200, bytes=4800, hint="set it")
     other = rank(1, calls=7, bytes=28, fallbacks={"dtype": 3}, final=False)
-    told = [*telling.lines(result(one, other, failed={1: -9, 0: 3}))]
-    assert told == [
+    lines = [*telling.lines(result(one, other, failed={1: -9, 0: 3}))]
+    assert lines == [
         "rank 1 was ended by SIGKILL",
         "rank 0 failed with exit code 3",
         "torch 2.9.0: why",
@@ -204,7 +204,7 @@ OWN = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.1"}
 
 
 @pytest.mark.parametrize(
-    ("environ", "workers", "told"),
+    ("environ", "workers", "message"),
     [
         ({}, 1, ""),
         ({"PMI_SIZE": "1", "SLURM_NTASKS": "8"}, 1, ""),
@@ -215,11 +215,11 @@ OWN = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.1"}
         ({**OWN, "PMI_SIZE": "2"}, 1, "mpirun has started 2 .*overridden .*1 rank"),
     ],
 )
-def test_another_launcher_is_told(environ: dict[str, str], workers: int, told: str) -> None:
+def test_another_launcher_is_reported(environ: dict[str, str], workers: int, message: str) -> None:
     lines = [*command.warn_of_launcher(environ, workers)]
-    assert len(lines) == (2 if told else 0)
-    if told:
-        assert re.match(f"warning: .*{told}", lines[0])
+    assert len(lines) == (2 if message else 0)
+    if message:
+        assert re.match(f"warning: .*{message}", lines[0])
         assert lines[1].endswith("docs/cluster.md")
 
 
@@ -245,9 +245,9 @@ def test_adder_of_a_simulated_switch_is_named(tmp_path: Path) -> None:
 def test_why_a_rank_crashed_at_its_end(code: int, python: str, release: str) -> None:
     torch = dataclasses.replace(TORCH, version=release, python_version=python)
     lines = [*telling.lines(Result(Setup(torch, "graft", "why"), 1, {1: code}, [rank(0)]))]
-    told = lines[1].startswith(f"the cause: under Python {python} PyTorch ")
+    message = lines[1].startswith(f"the cause: under Python {python} PyTorch ")
     known = (release, python) == ("1.7.1", "3.9.2")
-    assert told == (known and code in (-signal.SIGSEGV, -signal.SIGABRT))
+    assert message == (known and code in (-signal.SIGSEGV, -signal.SIGABRT))
 
 
 @pytest.mark.parametrize(
@@ -283,4 +283,4 @@ def test_why_nothing_was_delegated(
         assert [*telling.lines(ended)][-1].startswith(f"warning: {telling.NOTHING}: ")
     else:
         assert telling.reason(ended) == ""
-        assert not any("warning" in told for told in telling.lines(ended))
+        assert not any("warning" in message for message in telling.lines(ended))

@@ -42,18 +42,18 @@ def test_stock_needs_nothing(there: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("there", THERE)
-@pytest.mark.parametrize("asked", [GRAFT, PLUGIN])
+@pytest.mark.parametrize("wanted", [GRAFT, PLUGIN])
 def test_named_way_is_taken_or_built_unless_the_torch_is_patched(
-    asked: str, there: tuple[str, ...]
+    wanted: str, there: tuple[str, ...]
 ) -> None:
-    if asked in there:
-        assert choose_variant(installed(there), asked) == Variant(asked)
+    if wanted in there:
+        assert choose_variant(installed(there), wanted) == Variant(wanted)
     elif TORCH in there:
-        patched = f"/venv/bin/python is patched; drop --variant {asked}"
+        patched = f"/venv/bin/python is patched; drop --variant {wanted}"
         with pytest.raises(OptionsError, match=patched):
-            choose_variant(installed(there), asked)
+            choose_variant(installed(there), wanted)
     else:
-        assert choose_variant(installed(there), asked) == BUILT[asked]
+        assert choose_variant(installed(there), wanted) == BUILT[wanted]
 
 
 @pytest.mark.parametrize("there", THERE)

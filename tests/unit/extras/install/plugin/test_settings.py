@@ -74,8 +74,8 @@ def test_all_settings_are_compared() -> None:
     for name, value in GIVEN.items():
         other = settings(**{name: (not value) if isinstance(value, bool) else value + 1})
         assert other.digest() != settings().digest()
-        told = SETTINGS.difference([settings().text(), settings().text(), other.text()])
-        assert told == f"{name} is {value!r} on rank 0 and {getattr(other, name)!r} on rank 2"
+        message = SETTINGS.difference([settings().text(), settings().text(), other.text()])
+        assert message == f"{name} is {value!r} on rank 0 and {getattr(other, name)!r} on rank 2"
     rules = settings()
     rules.add("a*", 3)
     assert SETTINGS.difference([rules.text(), settings().text()]) == (

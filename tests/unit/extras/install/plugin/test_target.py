@@ -33,12 +33,12 @@ def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Torch:
 
 
 def test_all_is_there(torch: Torch) -> None:
-    asked = dataclasses.replace(
+    wanted = dataclasses.replace(
         torch, abi_tag="cp311d", platform="linux-x86_64", suffix=".so", pybind11={"A": "_gcc"}
     )
-    found = target.inspect(asked)
+    found = target.inspect(wanted)
     assert (found.tag, found.suffix) == ("cp311-cp311d-linux_x86_64", ".so")
-    free_threaded = dataclasses.replace(asked, tag="cp313", abi_tag="cp313t")
+    free_threaded = dataclasses.replace(wanted, tag="cp313", abi_tag="cp313t")
     assert target.inspect(free_threaded).tag == "cp313-cp313t-linux_x86_64"
     assert (found.standard, found.definitions) == (20, ('A="_gcc"',))
     assert [method.name for method in found.methods] == ["one"]
@@ -68,16 +68,16 @@ def test_what_this_torch_has(torch: Torch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("missing", "said"),
+    ("missing", "output"),
     [
         (f"{HEADERS}/Backend.hpp", r"torch 2\.13\.0\+cpu of .* has no headers: .*libtorch-dev"),
         ("torch/include/pybind11/pybind11.h", "pybind11 is missing: .*pybind11-dev"),
         ("python/Python.h", "Python's headers are missing: .*python3-dev"),
     ],
 )
-def test_what_is_missing(torch: Torch, tmp_path: Path, missing: str, said: str) -> None:
+def test_what_is_missing(torch: Torch, tmp_path: Path, missing: str, output: str) -> None:
     (tmp_path / missing).unlink()
-    with pytest.raises(ToolError, match=said):
+    with pytest.raises(ToolError, match=output):
         target.inspect(torch)
 
 

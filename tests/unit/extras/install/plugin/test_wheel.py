@@ -41,10 +41,10 @@ def test_record_and_metadata(tmp_path: Path) -> None:
         assert rows.pop(name) == [f"sha256={digest}", str(len(content))]
     assert not rows
     assert {name: contents[name] for name in CONTENTS} == CONTENTS
-    said = contents[f"{metadata}/METADATA"].decode().splitlines()
-    assert "Name: torch-switchml" in said
-    assert f"Version: {VERSION}" in said
-    assert "Requires-Dist: torch===2.13.0+cpu" in said
+    lines = contents[f"{metadata}/METADATA"].decode().splitlines()
+    assert "Name: torch-switchml" in lines
+    assert f"Version: {VERSION}" in lines
+    assert "Requires-Dist: torch===2.13.0+cpu" in lines
     assert f"Tag: {TAG}" in contents[f"{metadata}/WHEEL"].decode().splitlines()
 
 

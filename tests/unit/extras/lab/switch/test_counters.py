@@ -19,7 +19,7 @@ def counters(**changes: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_ports_are_told_also_where_nobody_came() -> None:
+def test_ports_are_reported_also_where_nobody_came() -> None:
     assert [*shown.lines(counters())] == [
         "port          frames in  frames out  no room",
         "--------------------------------------------",
