@@ -372,7 +372,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::allreduce(
         {c10d::OpType::ALLREDUCE, "switchml:all_reduce", options.reduceOp, options.timeout},
         tensors, tensors);
   }
-  return work ? work : made([&] { return wrapped_->allreduce(tensors, options); });
+  return work ? work : Forwarding::allreduce(tensors, options);
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::allreduce_coalesced(
@@ -383,7 +383,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::allreduce_coalesced(
                       options.timeout},
                      tensors, tensors);
   }
-  return work ? work : made([&] { return wrapped_->allreduce_coalesced(tensors, options); });
+  return work ? work : Forwarding::allreduce_coalesced(tensors, options);
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::reduceScattered(
@@ -441,7 +441,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::delegated(
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::barrier(const c10d::BarrierOptions& options) {
-  auto inner = made([&] { return wrapped_->barrier(options); });
+  auto inner = Forwarding::barrier(options);
   auto before = pool_[0]->forked() ? InFlight::Works() : flight_->pending();
   if (before.empty()) {
     return inner;

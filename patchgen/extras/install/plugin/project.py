@@ -39,14 +39,6 @@ _MODULES = (
     "_settings",
     "cgx",
 )
-# Methods that ProcessGroupSwitchML implements itself.
-_ANSWERED = (
-    "getBackendName",
-    "allreduce",
-    "allreduce_coalesced",
-    "barrier",
-    "getSequenceNumberForGroup",
-)
 _GROUP = """\
 /// The class that torch's process groups are made of.
 #pragma once
@@ -94,13 +86,12 @@ def render_flags(options: Options) -> str:
 def sources(options: Options, target: PluginTarget) -> dict[str, bytes]:
     """Return the files of the CMake project, by path. It builds `library`, and the delegate's."""
     recorder = "FlightRecords.hpp" if target.flight_recorder else "NoFlightRecords.hpp"
-    handed = [method for method in target.methods if method.name not in _ANSWERED]
     texts = {
         render.FLAGS_FILE: render_flags(options),
         **{name: render.text(f"plugin/{name}") for name in _OWN},
         "FlightRecords.hpp": render.text(f"plugin/{recorder}"),
         "Group.hpp": _GROUP.replace("BASE", target.base),
-        "Methods.inc": "\n".join(map(virtuals.hand_on, handed)),
+        "Methods.inc": "\n".join(map(virtuals.hand_on, target.methods)),
         "torch.cmake": "".join(_set_variables(options, target)),
         cmake.REPRODUCIBLE: cmake.read_module(cmake.REPRODUCIBLE),
     }

@@ -26,7 +26,6 @@ TARGET = PluginTarget(
         Method("void", "shutdown", (), const=False),
         Method("void", "setGroupUid", ("const std::string&",), const=False),
         Method("void", "hook", ("std::function<void()>&&", "int"), const=True),
-        Method("c10::intrusive_ptr<Work>", "allreduce", ("int",), const=False),
     ),
     standard=20,
     definitions=('PYBIND11_STDLIB="_libstdcpp"',),
@@ -60,7 +59,6 @@ def test_what_torch_lets_decide_is_handed_on() -> None:
     assert "Group::setGroupUid(a1); return wrapped_->setGroupUid(a1);" in text
     handed = "void hook(std::function<void()>&& a1, int a2) const override"
     assert f"{handed} {{ return wrapped_->hook(std::move(a1), a2); }}" in text
-    assert "allreduce" not in text
 
 
 def test_groups_that_are_made_of_the_wrapped_one() -> None:
