@@ -13,8 +13,10 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (argc == 2) {
-    const auto wrong = switchml_torch::objection(config);
-    std::cout << (wrong.empty() ? switchml_torch::termsOf(config, {}) : wrong) << "\n";
+    switchml_torch::Settings settings;
+    auto wrong = settings.read();
+    wrong = wrong.empty() ? switchml_torch::objection(config) : wrong;
+    std::cout << (wrong.empty() ? switchml_torch::termsOf(config, settings) : wrong) << "\n";
     return 0;
   }
   for (std::uint32_t workers = 2; workers <= UINT16_MAX; ++workers) {

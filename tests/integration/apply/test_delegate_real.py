@@ -26,6 +26,7 @@ from support.waiting import captured
 from patchgen.extras.accuracy.fixed_point import may_overflow
 from patchgen.system.ports import free_port
 
+ROOT = Path(__file__).parents[3]
 FIXED = (
     "commit=0123 flags=DPDK,DUMMY,TIMEOUTS "
     "fixes=glog,duplicates,stale-timers,fast-free,half-batch,foreign-frames,resent-id,late-answers"
@@ -195,10 +196,44 @@ def test_rdma_that_sends_again_early(built: Path, tmp_path: Path, timeout: str) 
         assert "SWITCHML_ALLOW" not in line
 
 
-def test_terms_have_the_workers_port(built: Path, tmp_path: Path) -> None:
-    """An answer goes to the ports of the packet that completed the slot."""
-    (line,) = group_lines(built, tmp_path, worker_port=4321)
-    assert " worker_port=4321 " in line
+SHARED = {
+    "num_workers": 3,
+    "num_worker_threads": 2,
+    "max_outstanding_packets": 64,
+    "packet_numel": 64,
+    "backend": "rdma",
+    "prepostprocessor": "bypass",
+    "instant_job_completion": "true",
+    "worker_port": 4321,  # an answer goes to the port of the packet that completed the slot
+    "msg_numel": 2048,
+    "SWITCHML_MIN_NUMEL": "7",
+    "SWITCHML_CHUNK_NUMEL": "7",
+    "SWITCHML_DTYPES": "float32",
+    "SWITCHML_OPS": "SUM",
+    "SWITCHML_QUANTIZATION_BITS": "4",
+    "SWITCHML_QUANTIZATION_BUCKET_SIZE": "7",
+    "SWITCHML_QUANTIZATION_MINIMAL_SIZE": "7",
+    "SWITCHML_QUANTIZATION_SKIP_INCOMPLETE_BUCKETS": "1",
+    "SWITCHML_FAILOVER": "1",
+    "SWITCHML_GROUP": "7",
+}
+"""Settings that must be the same on all ranks, with another value than the usual one."""
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_ranks_compare_what_must_be_the_same(built: Path, tmp_path: Path, name: str) -> None:
+    usual: dict[str, Any] = {"SWITCHML_QUANTIZATION_BITS": "8", "SWITCHML_ALLOW_FAKE_SUMS": "1"}
+    usual["cores"] = "(0-3)@1"  # for any number of threads
+    (before,) = group_lines(built, tmp_path, **usual)
+    (line,) = group_lines(built, tmp_path, **{**usual, name: SHARED[name]})
+    changed = {*line.split()} - {*before.split()}
+    assert name in {term.partition("=")[0] for term in changed}, line
+
+
+def test_runtime_marks_the_variables_that_must_be_the_same() -> None:
+    rows = (ROOT / "docs" / "runtime.md").read_text()
+    marked = re.findall(r"^\| `(SWITCHML_\w+)(?:=1)?` \* \|", rows, re.MULTILINE)
+    assert marked == [name for name in SHARED if name.isupper()]
 
 
 def test_a_group_whose_sums_may_overflow_stays_with_gloo(built: Path, tmp_path: Path) -> None:
