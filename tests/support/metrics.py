@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,11 @@ class Metrics:
     """Labels that each sample has."""
     samples: Mapping[tuple[str, frozenset[tuple[str, str]]], float]
     """Values by name and by the other labels."""
+    seen: set[str] = field(default_factory=set)
+    """Samples whose values were asked for."""
 
     def value(self, sample: str, **labels: str) -> float:
+        self.seen.add(sample)
         return self.samples[sample, frozenset(labels.items())]
 
     def check(self, report: Mapping[str, Any], *, rank: int, size: int, state: str) -> None:
@@ -39,6 +42,7 @@ class Metrics:
         assert (self.labels["rank"], self.labels["world_size"]) == (str(rank), str(size))
         assert self.value("switchml_allreduces_total") == report["calls"]
         assert self.value("switchml_bytes_total") == report["bytes"]
+        assert self.value("switchml_other_group_bytes_total") >= 0
         for reason, count in report["fallbacks"].items():
             assert self.value("switchml_gloo_allreduces_total", reason=reason) == count
         for name, sample in PACKETS.items():
@@ -61,6 +65,7 @@ class Metrics:
         ]
         assert [name for name, value in states if value] == [state]
         assert len(states) > 1
+        assert {name for name, _ in self.samples} - self.seen == {"switchml_state"}
 
 
 def parse(text: str) -> Metrics:

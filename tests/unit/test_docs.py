@@ -17,6 +17,7 @@ import pytest
 import yaml
 from support.pages import Block, all_blocks
 
+from docs import grafana
 from patchgen.cli import main
 from patchgen.options import VARIABLES
 
@@ -251,6 +252,14 @@ def test_the_code_names_no_page_that_is_gone() -> None:
             assert (ROOT / name).exists(), f"{path.relative_to(ROOT)}: {name}"
 
 
+def test_runtime_lists_every_variable_that_the_delegate_reads() -> None:
+    sources = [*(ROOT / "templates" / "delegate" / "src").rglob("*.?pp")]
+    read = {name for one in sources for name in re.findall(r'"(SWITCHML_\w+)"', one.read_text())}
+    page = (ROOT / "docs" / "runtime.md").read_text()
+    listed = " ".join(re.findall(r"^\| (`SWITCHML_.*?) \|", page, re.MULTILINE))
+    assert read == {*re.findall(r"SWITCHML_\w+", listed)} - {"SWITCHML_FOR_GLOO"}
+
+
 @pytest.mark.parametrize("name", ["parts.svg", "demo.svg", "compression.svg", "dashboard.svg"])
 def test_pictures_are_small_and_can_be_read_as_text(name: str) -> None:
     data = (ROOT / "docs" / name).read_bytes()
@@ -261,7 +270,7 @@ def test_pictures_are_small_and_can_be_read_as_text(name: str) -> None:
         "parts.svg": ("script", "torch", "delegate", "client library", "switch"),
         "demo.svg": ("stock Gloo", "SwitchML"),
         "compression.svg": ("float32", "8 bits", "4 bits, error feedback", "Transformer"),
-        "dashboard.svg": ("State", "failover", "Timeouts", "node1 rank 1"),
+        "dashboard.svg": (*(one.title for one in grafana.panels()), "failover", "node1 rank 1"),
     }
     for word in wanted[name]:
         assert word in words
