@@ -554,18 +554,18 @@ def outlives(switchml, switch, rounds, dies, bits=None, number=signal.SIGKILL):
     for step in range(rounds):
         if RANK == 0 and step == dies:
             threading.Timer(step % 7 / 1000, os.kill, (switch, number)).start()
-        lines = []
+        pending = []
         for k, (dtype, op) in enumerate(kinds):
             tensors = everyone(512 + 4000 * k, dtype, seed=10 * step + k)
             mine = tensors[RANK].clone()
             work = dist.all_reduce(mine, op=getattr(dist.ReduceOp, op), async_op=True)
-            lines.append((work, mine, tensors, WORLD if op == "AVG" else 1))
+            pending.append((work, mine, tensors, WORLD if op == "AVG" else 1))
         tensors = everyone(9000, torch.float32, seed=10 * step + 9)
         mine = tensors[RANK].clone()
         several = [*mine.split([100, 5000, 3900])]
         work = dist.distributed_c10d.all_reduce_coalesced(several, async_op=True)
-        lines.append((work, mine, tensors, 1))
-        for work, mine, tensors, divisor in lines:
+        pending.append((work, mine, tensors, 1))
+        for work, mine, tensors, divisor in pending:
             work.wait()
             check_any_sum(mine, tensors, divisor, bits)
             check_same(mine)
@@ -685,12 +685,12 @@ def break_connections(port):
 def flight_of_sums(rounds, seed):
     """Check four concurrent sums in each round, on all ranks."""
     for number in range(rounds):
-        lines = []
+        pending = []
         for k, dtype in enumerate((torch.float32, torch.int32, torch.float32, torch.bfloat16)):
             tensors = everyone(300 + 4000 * k, dtype, seed=100 * seed + 4 * number + k)
             mine = tensors[RANK].clone()
-            lines.append((dist.all_reduce(mine, async_op=True), mine, tensors))
-        for work, mine, tensors in lines:
+            pending.append((dist.all_reduce(mine, async_op=True), mine, tensors))
+        for work, mine, tensors in pending:
             work.wait()
             check_any_sum(mine, tensors, 1, None)
             check_same(mine)

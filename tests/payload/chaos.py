@@ -192,9 +192,9 @@ def check_sums(sums):
 
 def asked_to_end():
     """Return whether rank 0 found the file that ends the training; the same on all ranks."""
-    output = torch.tensor([int(RANK == 0 and os.path.exists("end"))])
-    dist.broadcast(output, 0)
-    return bool(output)
+    ending = torch.tensor([int(RANK == 0 and os.path.exists("end"))])
+    dist.broadcast(ending, 0)
+    return bool(ending)
 
 
 def save(state, checkpoint):

@@ -36,17 +36,17 @@ def serve(descriptor):
             request = connection.recv(LARGEST)
             if not request:
                 sys.exit()
-            report = json.loads(request)
-            if "kill" in report:
-                if report["kill"] in ranks.values():  # else the number may be another's by now
-                    os.kill(report["kill"], 9)
+            given = json.loads(request)
+            if "kill" in given:
+                if given["kill"] in ranks.values():  # else the number may be another's by now
+                    os.kill(given["kill"], 9)
                 continue
             pid = fork()
             if pid == 0:
                 for held in ranks:
                     os.close(held)
                 connection.close()
-                become(**report)
+                become(**given)
                 return
             handle = os.pidfd_open(pid)
             ranks[handle] = pid

@@ -26,16 +26,16 @@ def outlives(switchml, library, switch, rounds, dies, number=signal.SIGKILL):
     for step in range(rounds):
         if RANK == 0 and step == dies:
             threading.Timer(0.002, os.kill, (switch, number)).start()
-        lines = []
+        pending = []
         for k in range(4):
             tensors = everyone(500 + 4000 * k, torch.float32, seed=10 * step + k)
             mine = on_device(tensors[RANK])
-            lines.append((dist.all_reduce(mine, async_op=True), mine, tensors))
+            pending.append((dist.all_reduce(mine, async_op=True), mine, tensors))
         whole = everyone(WORLD * 4000, torch.float32, seed=step)
         part = torch.ops.simulated.empty(4000)
         dist.reduce_scatter_tensor(part, on_device(whole[RANK]))
-        lines.append((None, part, [tensor.chunk(WORLD)[RANK] for tensor in whole]))
-        for work, mine, tensors in lines:
+        pending.append((None, part, [tensor.chunk(WORLD)[RANK] for tensor in whole]))
+        for work, mine, tensors in pending:
             if work is not None:
                 work.wait()
                 check_same(on_host(mine))

@@ -43,14 +43,14 @@ def split(switchml, *, busy):
     whole = dist.split_group(split_ranks=[[*range(WORLD)]])
     backend = whole._get_backend(torch.device("cpu"))
     assert (backend.name(), backend.size()) == ("switchml", WORLD)
-    message = switchml.report()["group"]
+    group_line = switchml.report()["group"]
     summed([*range(WORLD)], whole)
     after = switchml.report()
     counted = (
         after["calls"] - before["calls"],
         after["fallbacks"]["group"] - before["fallbacks"]["group"],
     )
-    return finish(switchml, message=message, counted=counted)
+    return finish(switchml, group=group_line, counted=counted)
 
 
 def split_required(switchml):
@@ -245,11 +245,11 @@ def asked_as_gloo(switchml, backend):
     group = default_group()
     own = group._get_backend(torch.device("cpu"))
     summed([*range(WORLD)])
-    lines = [group.name(), own.name(), group._get_sequence_number_for_group()]
+    answers = [group.name(), own.name(), group._get_sequence_number_for_group()]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         c10d._set_pg_timeout(dt.timedelta(seconds=44))
-    lines.append(own.options._timeout.seconds)
+    answers.append(own.options._timeout.seconds)
     if ":" not in backend:  # torch compares the whole text with the name of Gloo
         dist.monitored_barrier(timeout=limit)
         parts = [torch.zeros(2) for _ in range(WORLD)]
@@ -257,7 +257,7 @@ def asked_as_gloo(switchml, backend):
         functional.all_to_all(parts, mine)
         assert [int(part[0]) for part in parts] == [*range(WORLD)]
     assert dist.get_backend() == backend
-    return finish(switchml, lines=lines)
+    return finish(switchml, answers=answers)
 
 
 def options(switchml):

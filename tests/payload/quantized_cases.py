@@ -187,10 +187,10 @@ def freed_late(switchml, backend):
     assert on_all
     threading.Timer(1, ended.set).start()
     del network, state, group
-    output = finish(switchml)
+    result = finish(switchml)
     HELD.clear()
     time.sleep(2)
-    return output
+    return result
 
 
 def whole_types(switchml):
@@ -223,7 +223,7 @@ def whole_types(switchml):
 def differ(switchml):
     """Settings that differ between ranks, at first or later, raise on all ranks."""
     start()
-    lines = []
+    errors = []
     for late in (False, True):
         network = DistributedDataParallel(model())
         state = switchml.QuantizedState(
@@ -236,8 +236,8 @@ def differ(switchml):
                 state.set_bits("0.weight", 7)
             network(torch.ones(2, 64)).sum().backward()
         except (ValueError, RuntimeError) as error:  # the latter in older torches
-            lines.append(str(error))
-    return finish(switchml, lines=lines)
+            errors.append(str(error))
+    return finish(switchml, errors=errors)
 
 
 def unnamed(switchml):
@@ -247,11 +247,11 @@ def unnamed(switchml):
     state = switchml.QuantizedState(4, layer_min_size=64, error_feedback=True)
     state.exclude("0.weight")
     network.register_comm_hook(state, switchml.quantized_hook)
-    lines = []
+    errors = []
     try:
         network(torch.ones(2, 64)).sum().backward()
     except (ValueError, RuntimeError) as error:
-        lines.append(str(error))
+        errors.append(str(error))
     another = DistributedDataParallel(model())  # after a backward pass that failed
     state.attach(another)
     another.register_comm_hook(state, switchml.quantized_hook)
@@ -260,8 +260,8 @@ def unnamed(switchml):
         try:
             state.exclude(name)
         except (ValueError, RuntimeError) as error:  # the latter in older torches
-            lines.append(str(error))
-    return finish(switchml, lines=lines)
+            errors.append(str(error))
+    return finish(switchml, errors=errors)
 
 
 def resumed(switchml):
@@ -369,7 +369,7 @@ def from_cgx(switchml):
         wanted, wanted_sent = averaged(same, switchml.quantized_hook)
         assert torch.equal(mean, wanted)
         assert sent == wanted_sent
-    lines = []
+    errors = []
     for given, variables in (
         ({"bit": 4}, {}),
         ({"bits": 0}, {}),
@@ -380,14 +380,14 @@ def from_cgx(switchml):
         try:
             cgx.CGXState(None, compression_params=given)
         except ValueError as error:
-            lines.append(str(error))
+            errors.append(str(error))
         for name in variables:
             del os.environ[name]
     os.environ["CGX_INTRA_BROADCAST"] = "1"
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         cgx.CGXState(None)
-    return finish(switchml, lines=lines, warned=[str(one.message) for one in warned])
+    return finish(switchml, errors=errors, warned=[str(one.message) for one in warned])
 
 
 def cgx_by_variable(switchml):

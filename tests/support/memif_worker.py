@@ -26,8 +26,8 @@ JOB = 1
 def joined(port: int, rank: int, workers: int, address: tuple[int, int]) -> tuple[int, int]:
     """Join, and return the MAC and the address of the switch."""
     controller = Controller(f"127.0.0.1:{port}")
-    report = {1: 4711 if rank == 0 else 0, 2: rank, 3: workers, 4: 0}
-    session = controller.call("Sync/Broadcast", report)[1]
+    begun = {1: 4711 if rank == 0 else 0, 2: rank, 3: workers, 4: 0}
+    session = controller.call("Sync/Broadcast", begun)[1]
     if rank != 0:
         controller.call("Sync/Barrier", {1: workers})
     answer = controller.session(session, rank, workers, address, SIZE)

@@ -164,8 +164,8 @@ def test_settings_of_pip_that_move_or_stop_an_installation(
     installing.check(str(python), environ)
     installing.install(str(python), write_wheel(tmp_path, 1), environ)
     assert python_run(python, "-c", SHOWN).stdout == "1\n"
-    rows = [str(python), run_pip.__file__, "config", "list"]
-    listed = subprocess.run(rows, env=environ, capture_output=True, text=True, check=True).stdout
+    command = [str(python), run_pip.__file__, "config", "list"]
+    listed = subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
     expected = [f":env:.{name}={text!r}" for name, text in REGISTRY.items()]
     assert sorted(listed.splitlines()) == sorted([*expected, f":env:.config-file={os.devnull!r}"])
 

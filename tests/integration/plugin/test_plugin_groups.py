@@ -26,10 +26,10 @@ def today(torch: Path) -> None:
 def test_a_part_of_a_group_agrees_for_itself(launch: Launcher, *, busy: bool) -> None:
     for rank in results(launch("plugin_groups:split", 2, arguments={"busy": busy})):
         if busy:
-            assert rank["told"].endswith(messages.OTHER_GROUP)
+            assert rank["group"].endswith(messages.OTHER_GROUP)
             assert rank["counted"] == [0, 2]
         else:
-            assert messages.DELEGATES in rank["told"]
+            assert messages.DELEGATES in rank["group"]
             assert rank["counted"] == [1, 0]
 
 
@@ -136,7 +136,7 @@ def test_group_is_as_one_of_gloo(
     ranks = launch("plugin_groups:asked_as_gloo", 2, arguments={"backend": backend}, env=env)
     delegates = own == "switchml" or for_gloo == "1"
     for result in results(ranks):
-        assert result["said"] == ["gloo", own, 2, 44]
+        assert result["answers"] == ["gloo", own, 2, 44]
         assert result["report"]["calls"] == delegates
 
 

@@ -44,14 +44,14 @@ def test_a_bucket_holds_no_group(launch: Launcher, backend: str) -> None:
 
 def test_settings_that_differ(launch: Launcher) -> None:
     for rank in results(launch("quantized_cases:differ", 2)):
-        at_first, later = rank["told"]
+        at_first, later = rank["errors"]
         assert "bits is 8 on rank 0 and 4 on rank 1" in at_first
         assert "settings of QuantizedState differ between ranks" in later
 
 
 def test_names_are_needed(launch: Launcher) -> None:
     for rank in results(launch("quantized_cases:unnamed", 2)):
-        needed, *wrong = rank["told"]
+        needed, *wrong = rank["errors"]
         assert "QuantizedState(model=...)" in needed
         assert ["is no layer of the model" in one for one in wrong] == [True, True]
 
@@ -64,7 +64,7 @@ def test_case(launch: Launcher, case: str) -> None:
 
 def test_what_comes_from_cgx(launch: Launcher) -> None:
     for rank in results(launch("quantized_cases:from_cgx", 2)):
-        assert rank["told"] == [
+        assert rank["errors"] == [
             "compression_params: no 'bit' is known",
             "bits=0: give an integer from 1 to 8, or 32 for no quantization",
             "CGX_COMPRESSION_BUCKET_SIZE='many': give an integer",

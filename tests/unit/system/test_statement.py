@@ -40,16 +40,16 @@ def test_an_input_is_found_by_its_name() -> None:
 def damaged() -> list[bytes]:
     """Statements with a part that is missing or something else."""
     found = [b"", b"[]", b"\xff", b'{"_type": 1}', b"[" * 100_000]
-    output: Any = MADE.statement()
-    definition = output["predicate"]["buildDefinition"]
+    sound: Any = MADE.statement()
+    definition = sound["predicate"]["buildDefinition"]
     subject = {"name": "a", "digest": {"sha256": "1" * 64}, "annotations": {"size": 1}}
     for place, name, value in (
-        (output, "_type", "other"),
-        (output, "subject", []),
-        (output, "subject", [{"name": "graft.so"}]),
-        (output, "subject", [{**subject, "annotations": {"size": math.inf}}]),
-        (output, "subject", [{**subject, "digest": {"sha256": "../a"}}]),
-        (output, "predicate", []),
+        (sound, "_type", "other"),
+        (sound, "subject", []),
+        (sound, "subject", [{"name": "graft.so"}]),
+        (sound, "subject", [{**subject, "annotations": {"size": math.inf}}]),
+        (sound, "subject", [{**subject, "digest": {"sha256": "../a"}}]),
+        (sound, "predicate", []),
         (definition, "buildType", "urn:other:graft:v1"),
         (definition, "buildType", "urn:switchml-patch:graft:v2"),
         (definition, "buildType", "graft"),
@@ -62,7 +62,7 @@ def damaged() -> list[bytes]:
         (definition, "resolvedDependencies", [{"name": "a", "digest": {"gitCommit": "--exec=a"}}]),
     ):
         kept, place[name] = place[name], value
-        found.append(json.dumps(output).encode())
+        found.append(json.dumps(sound).encode())
         place[name] = kept
     return found
 

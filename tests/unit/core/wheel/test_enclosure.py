@@ -67,8 +67,8 @@ def test_a_command_has_a_loopback_and_no_other_network() -> None:
             f"print(socket.socket().connect_ex(('127.0.0.1', {port})))\n"
             "print(socket.socket().connect_ex(('192.0.2.1', 80)))\n"
         )
-        rows = [sys.executable, PROGRAM, "--", sys.executable, "-c", program]
-        output = subprocess.run(rows, capture_output=True, text=True, check=True).stdout
+        arguments = [sys.executable, PROGRAM, "--", sys.executable, "-c", program]
+        output = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
     lines = output.splitlines()
     assert lines[0] == "['lo']"
     assert lines[1:] == [str(number) for number in (111, 101)]  # refused, unreachable
@@ -76,7 +76,7 @@ def test_a_command_has_a_loopback_and_no_other_network() -> None:
 
 @pytest.mark.parametrize("command", [["no-such-program"], ["/dev/null"]])
 def test_a_command_that_cannot_be_started_is_reported(command: list[str]) -> None:
-    lines = [sys.executable, PROGRAM, "--", *command]
-    done = subprocess.run(lines, capture_output=True, text=True, check=False)
+    arguments = [sys.executable, PROGRAM, "--", *command]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr

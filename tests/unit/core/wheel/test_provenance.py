@@ -19,17 +19,17 @@ def definition(provenance: WheelInputs = PROVENANCE) -> Any:  # JSON
 
 
 def test_it_is_a_statement_about_the_wheel() -> None:
-    output: Any = describe(PROVENANCE).statement()
-    assert output["_type"] == "https://in-toto.io/Statement/v1"
-    assert output["predicateType"] == "https://slsa.dev/provenance/v1"
-    assert output["subject"] == [
+    made: Any = describe(PROVENANCE).statement()
+    assert made["_type"] == "https://in-toto.io/Statement/v1"
+    assert made["predicateType"] == "https://slsa.dev/provenance/v1"
+    assert made["subject"] == [
         {
             "name": "torch-1.7.1+switchml.dpdk-cp39-cp39-linux_x86_64.whl",
             "digest": {"sha256": "1" * 64},
             "annotations": {"size": 17},
         }
     ]
-    assert output["predicate"]["runDetails"]["builder"]["version"] == {
+    assert made["predicate"]["runDetails"]["builder"]["version"] == {
         "cyclonedx-python-lib": version("cyclonedx-python-lib"),
         "switchml-patch": __version__,
         "zlib": zlib.ZLIB_RUNTIME_VERSION,

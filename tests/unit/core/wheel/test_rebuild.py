@@ -339,10 +339,10 @@ def test_the_compiler_of_a_wheel_without_a_lock(tmp_path: Path) -> None:
 def test_a_wheel_is_built_as_its_record_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines: list[Any] = []
+    requests: list[Any] = []
 
     def build(request: object, _: object) -> Any:
-        lines.append(request)
+        requests.append(request)
         return SimpleNamespace(wheel="the wheel")
 
     monkeypatch.setattr("patchgen.core.wheel.build", build)
@@ -356,11 +356,11 @@ def test_a_wheel_is_built_as_its_record_says(
         described = provenance.describe(make_inputs(**wheel, lock=lock))
         read = KINDS["wheel"](RecordedBuild("", "record.json", described), here)
         assert read.build("out", "") == "the wheel"
-    locked, free = lines
+    locked, free = requests
     assert locked.settings == {"USE_CUDA": "0", "CXX": "g++"}
     assert (locked.python, locked.lock) == (None, here.lock)
     assert (free.settings, free.python) == ({"USE_CUDA": "0"}, "/usr/bin/python3")
-    for request in lines:
+    for request in requests:
         assert (request.pin, request.output, request.work) == (PIN, "out", f"{tmp_path}/build")
         assert (request.accepted, request.without) == (("no-blas",), ("third_party/x",))
         assert request.options.flags == ("DPDK",)
@@ -380,13 +380,15 @@ def test_a_wheel_with_a_changed_byte_is_compared_as_a_file(tmp_path: Path) -> No
 
 def test_an_attestation_has_both_digests(home: Path) -> None:
     original = find(str(home), None, KINDS)
-    output: Any = rebuild._attest(original, original.provenance, original.list_files())
+    attested: Any = rebuild._attest(original, original.provenance, original.list_files())
     subject = [
         statement.describe_file(one.name, one.sha256) for one in original.provenance.subjects
     ]
-    assert output["subject"] == output["predicate"]["rebuilt"] == subject
-    assert output["_type"] == "https://in-toto.io/Statement/v1"
-    assert output["predicateType"] == "urn:switchml-patch:reproduced:v1"
-    assert output["predicate"]["result"] == "reproduced"
-    assert output["predicate"]["provenance"]["digest"]["sha256"] == measure(original.source).sha256
-    assert json.loads(statement.dump(output)) == output
+    assert attested["subject"] == attested["predicate"]["rebuilt"] == subject
+    assert attested["_type"] == "https://in-toto.io/Statement/v1"
+    assert attested["predicateType"] == "urn:switchml-patch:reproduced:v1"
+    assert attested["predicate"]["result"] == "reproduced"
+    assert (
+        attested["predicate"]["provenance"]["digest"]["sha256"] == measure(original.source).sha256
+    )
+    assert json.loads(statement.dump(attested)) == attested

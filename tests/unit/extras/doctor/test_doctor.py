@@ -176,8 +176,8 @@ def test_pages_that_are_all_on_another_node(
         "backend__dpdk__worker_ip": "interface:ens1",
     }
     found = looked(tmp_path, {**pages({SMALL: 512}, mount()), **files}, **values, **POOL)
-    lines = ("doubtful", "no huge page is free on node 1, where the card is")
-    assert (lines in found) == (node == "1")
+    expected = ("doubtful", "no huge page is free on node 1, where the card is")
+    assert (expected in found) == (node == "1")
 
 
 def test_a_mount_that_is_real(tmp_path: Path) -> None:
@@ -231,8 +231,8 @@ def test_memory_that_cannot_be_locked(
         "backend__dpdk__pool_size": "55",
     }
     seen = looked(tmp_path, files, **values, general__num_worker_threads="1")
-    lines = [("bad", f"64 kB of memory may be locked, {needed} are needed")]
-    assert [one for one in seen if one[0] == "bad"] == (lines if fails else [])
+    expected = [("bad", f"64 kB of memory may be locked, {needed} are needed")]
+    assert [one for one in seen if one[0] == "bad"] == (expected if fails else [])
     assert seen[0] == ("ok", "huge pages free: 1 of 2048 kB") or backend == "dpdk"
 
 
