@@ -104,7 +104,7 @@ def test_switch_stopped(launch: LabLauncher, faults: lab.Faults, bits: int | Non
     arguments = {"rounds": 6, "dies": 3, "number": signal.SIGSTOP, "bits": bits}
     env |= in_bits(bits)
     ranks = Stoppable(**vars(chosen))("outlives", 2, arguments=arguments, env=env)
-    for result in results(ranks):
+    for result in results(ranks, trained=True):
         report = result["report"]
         assert (report["failure"], report["failover"]["failovers"]) == ("", 1)
         assert report["calls"] > 0
