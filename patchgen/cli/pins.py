@@ -73,12 +73,12 @@ def refresh(remotes: Remotes, cache: str | None) -> None:
     from patchgen.core.patch import pinning
     from patchgen.core.source.commit import open_pinned
 
-    directory, sources = params.cache(cache), remotes
+    directory = params.cache(cache)
     made, drifted = [], []
     with progress(), file_errors():
         for pin in known.read_shipped():
             _LOGGER.info("getting %d files of PyTorch %s", len(pin.anchored), pin.name)
-            contents = open_pinned(pin, directory, sources).read(pin.anchored)
+            contents = open_pinned(pin, directory, remotes).read(pin.anchored)
             try:
                 made.append((pin, pinning.remake(pin, contents)))
             except TreeError as error:

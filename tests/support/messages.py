@@ -30,4 +30,4 @@ GONE = "rank {} is gone"
 # With failover.
 OVER_GLOO = "; allreduce goes over Gloo from here on"
 STUCK = "the ranks cannot go on over Gloo: "
-RETURNS = "allreduce returns to SwitchML at call "
+RETURNS = "allreduce returns to SwitchML at call {} after the failure"

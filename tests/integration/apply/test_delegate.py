@@ -61,7 +61,7 @@ def test_later_group_delegates(program: Path, tmp_path: Path) -> None:
     output = run(program, "numbered", 2, tmp_path, env=env)[0]
     later = messages.LATER_GROUP.format(1, 2, 2)
     assert output.count(f"{GLOO}ranks 0-1: {later}\n") == 1
-    assert output.count(messages.DELEGATES) == 2
+    assert output.count(f"{messages.DELEGATES} (") == 2
     (tmp_path / "apart").mkdir()
     apart = {0: {"SWITCHML_GROUP": "2"}}
     output = run(program, "refused", 2, tmp_path / "apart", env=apart)[0]
@@ -181,7 +181,7 @@ def test_a_job_that_is_taken_though_it_throws(program: Path, tmp_path: Path) -> 
 def test_dropped_with_failover(program: Path, tmp_path: Path) -> None:
     env = {"SWITCHML_FAILOVER": "1"}
     output = run(program, "dropped", 3, tmp_path, env={-1: env})
-    assert messages.OVER_GLOO not in output[0]
+    assert "goes over Gloo" not in output[0]
 
 
 def test_ends_of_a_group(program: Path, tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_return(program: Path, tmp_path: Path) -> None:
         assert (report["delegating"], report["failure"]) == (True, "")
         assert report["calls"] == 3 + 2 * 7
     assert output[0].count(f"{messages.OVER_GLOO}\n") == 2
-    assert output[0].count(f"{messages.RETURNS}64 after the failure\n") == 2
+    assert output[0].count(f"{messages.RETURNS.format(64)}\n") == 2
     assert output[0].count(f"switchml: {messages.GROUP.format(2)}allreduce(") == 2
     assert "Gloo" not in output[1]
 
@@ -208,7 +208,7 @@ def test_return(program: Path, tmp_path: Path) -> None:
 def test_a_new_group_after_a_failure(program: Path, tmp_path: Path) -> None:
     """Also where the context of another rank still runs."""
     output = run(program, "renewed", 2, tmp_path, env={-1: {"SWITCHML_TIMEOUT_MS": "500"}})
-    assert output[0].count(messages.DELEGATES) == 3
+    assert output[0].count(f"switchml: {messages.GROUP.format(2)}allreduce(") == 3
     assert "this rank no longer uses SwitchML" in output[0]
 
 
@@ -428,7 +428,7 @@ def test_what_cannot_be_filled_in(program: Path, tmp_path: Path) -> None:
 def test_threads(program: Path, request: pytest.FixtureRequest) -> None:
     """The threads that take parts of a row; no fork under ThreadSanitizer."""
     arguments = [] if request.node.callspec.params["program"] == "thread" else ["forked"]
-    done = captured([program, "threads", *arguments])
+    done = captured([program, "threads", *arguments], timeout=240)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
 
 
@@ -448,7 +448,7 @@ def test_metrics_file(sanitizer: str, tmp_path: Path) -> None:
     (tmp_path / "pages").mkdir()
     program = compile_alone("metrics", tmp_path, sanitizer)
     environ = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1"}
-    done = captured([program, str(tmp_path / "pages")], env=environ)
+    done = captured([program, str(tmp_path / "pages")], env=environ, timeout=300)
     assert (done.stdout, done.stderr) == ("ok\n", "")
     metric = metrics.parse((tmp_path / "pages" / "page.prom").read_text())
     assert metric.labels == {"host": 'a"b\\c?d?', "rank": "1"}
@@ -468,5 +468,5 @@ def test_values_that_a_rank_fills_in(tmp_path: Path) -> None:
     device = tmp_path / "sys/bus/pci/devices/0000:81:00.0"
     (device / "net/ens1f0").mkdir(parents=True)
     (device / "local_cpulist").write_text("2-3,6\n")
-    done = captured([program, tmp_path / "sys"])
+    done = captured([program, tmp_path / "sys"], timeout=300)
     assert (done.stdout, done.stderr) == ("ok\n", "")

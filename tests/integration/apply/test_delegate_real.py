@@ -407,7 +407,7 @@ ONCE = "the client library starts once in a process, without its fix `restart`"
 def test_return(built: Path, tmp_path: Path) -> None:
     """A library with the fix is started again, and its packets are counted on."""
     output = ranks(built, "returned", tmp_path, {-1: {**RETURNS, "MARK": f"{FIXED},restart"}})
-    assert output[0].count(f"{messages.RETURNS}64 ") == 2
+    assert output[0].count(f"{messages.RETURNS.format(64)}\n") == 2
 
 
 def test_a_library_that_starts_once(built: Path, tmp_path: Path) -> None:
@@ -451,7 +451,7 @@ def test_a_probe_that_keeps_the_ranks_with_gloo(
     output = ranks(built, "retried", tmp_path, {-1: env, 1: faulty})
     assert f"{FIRST_TRY}{why}" in output[0]
     assert f"{messages.STAYS}, and SwitchML is tried again at call 128\n" in output[0]
-    assert f"{messages.RETURNS}128 " in output[0]
+    assert f"{messages.RETURNS.format(128)}\n" in output[0]
 
 
 def test_a_start_ends_when_nobody_waits_for_it(built: Path, tmp_path: Path) -> None:
@@ -460,7 +460,7 @@ def test_a_start_ends_when_nobody_waits_for_it(built: Path, tmp_path: Path) -> N
     refused = {"FAULT": "no-start", "FAULT_START": "1"}
     output = ranks(built, "retried", tmp_path, {-1: env, 0: refused}, timeout_ms=8_000)
     assert FIRST_TRY + messages.UNSTARTED in output[0]
-    assert f"{messages.RETURNS}128 " in output[0]
+    assert f"{messages.RETURNS.format(128)}\n" in output[0]
 
 
 def test_what_has_no_place_in_the_fixed_point(built: Path, tmp_path: Path) -> None:

@@ -29,5 +29,5 @@ def test_pool(build: str, tmp_path: Path) -> None:
     out = tmp_path / "pool"
     subprocess.run([*command, f"-I{tmp_path}", CPP / "work_pool.cpp", "-o", out], check=True)
     environ = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1", "ASAN_OPTIONS": "detect_leaks=1"}
-    done = captured([out, *(["forked"] if build != "thread" else [])], env=environ)
+    done = captured([out, *(["forked"] if build != "thread" else [])], env=environ, timeout=600)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")

@@ -63,6 +63,7 @@ def test_sums_in_fewer_bits(
         ({"OPS": "sum"}, DIFFER("SWITCHML_OPS=SUM", "SUM,AVG")),
         ({"OPS": "MAX"}, "SWITCHML_OPS is 'MAX', not a list of SUM, AVG"),
         ({"MIN_NUMEL": "7"}, DIFFER("SWITCHML_MIN_NUMEL=7", 1)),
+        ({"MIN_NUMEL": "5"}, DIFFER("SWITCHML_MIN_NUMEL=5", 1)),
         ({"MIN_NUMEL": "auto"}, "SWITCHML_MIN_NUMEL is 'auto'"),
         ({"MIN_NUMEL": "-1"}, "SWITCHML_MIN_NUMEL is '-1'"),
         ({"QUANTIZATION_BITS": "8"}, DIFFER("SWITCHML_QUANTIZATION_BITS=8", 32)),

@@ -35,7 +35,7 @@ for name in [name for name in sys.modules if name.split(".")[0] == {module!r}]:
 from patchgen.__main__ import main
 main()
 """
-    done = captured([sys.executable, "-c", finder, "generate", "-o", os.devnull])
+    done = captured([sys.executable, "-c", finder, "generate", "-o", os.devnull], timeout=120)
     assert done.stderr == message
     assert done.returncode == code
 
@@ -56,7 +56,7 @@ sys.modules.setdefault({loaded!r}, types.ModuleType({loaded!r}))
 from patchgen.__main__ import main
 main()
 """
-    done = captured([sys.executable, "-c", program, argument])
+    done = captured([sys.executable, "-c", program, argument], timeout=120)
     assert done.returncode == code
     assert done.stdout or done.stderr
     assert ("taken apart" in done.stdout) == (loaded != "rattler")
