@@ -38,12 +38,12 @@ OF_TORCH = ("python3-torch", "libtorch-dev", "libgloo-dev")
 """Packages that the small project takes the rest of torch from."""
 CHROOT = 'for at in dev proc tmp; do mount --rbind /$at "$0/$at"; done; exec chroot "$0" "$@"'
 
-PROGRAM = """
+PROGRAM = r"""
 import torch, torch_switchml
 torch.distributed.init_process_group("switchml")
 tensor = torch.ones(1000)
 torch.distributed.all_reduce(tensor)
-print(tensor.sum().item(), torch_switchml.report()["calls"])
+print(f'{tensor.sum().item()} {torch_switchml.report()["calls"]}\n', end="")
 torch.distributed.destroy_process_group()
 """
 
