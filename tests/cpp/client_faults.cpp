@@ -20,6 +20,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <future>
 #include <map>
 #include <mutex>
 #include <new>
@@ -31,6 +32,7 @@
 
 #include "client_case.hpp"
 #include "counts.hpp"
+#include "ends.hpp"
 
 using namespace std::chrono_literals;
 
@@ -556,6 +558,28 @@ void counts(DpdkRun& run) {
   waitFor(all, "packets are not counted as they were sent");
 }
 
+/// The function is called when the sum is there, whoever comes first.
+void jobEnd(DpdkRun& run) {
+  for (const bool early : {true, false}) {
+    ours.holds = early;
+    std::vector<float> in(256 * 20, 1);
+    std::vector<float> out(in.size(), -1);
+    const auto job = run.submit(in, out);
+    if (!early) {
+      job->WaitToComplete();
+    }
+    std::promise<bool> ended;
+    job->CallAtEnd(
+        [&] { ended.set_value(job->GetJobStatus() == switchml::FINISHED && in == out); });
+    auto answer = ended.get_future();
+    require(!early || answer.wait_for(300ms) == std::future_status::timeout,
+            "called before the job has ended");
+    ours.holds = false;
+    require(answer.wait_for(10s) == std::future_status::ready, "not called when the job has ended");
+    require(answer.get(), "called without the sum");
+  }
+}
+
 void backOff(DpdkRun& run) {
   // Nothing is answered until each packet was sent so often, and one is lost once more then.
   constexpr int kSilent = 5;
@@ -617,9 +641,10 @@ void stopAt(DpdkRun& run, int which, const char* what) {
 int main(int argc, char** argv) {
   mainThread = pthread_self();
   const std::string name = argc > 1 ? argv[1] : "";
-  if (const auto objection = name == "counts" ? objectionToCounts() : ""; !objection.empty()) {
-    end(1, objection);
-  }
+  const auto objection = name == "counts"    ? objectionToCounts()
+                         : name == "job-end" ? objectionToEnds()
+                                             : "";
+  require(objection.empty(), objection);
   const int which = argc > 2 ? std::atoi(argv[2]) : 0;
   static DpdkRun& run = *new DpdkRun;
   auto& dpdk = run.config.backend_.dpdk;
@@ -688,6 +713,7 @@ int main(int argc, char** argv) {
       {"foreign-frames", foreignFrames},
       {"foreign-job", foreignJob},
       {"half-batch", halfBatch},
+      {"job-end", jobEnd},
       {"job-sizes", jobSizes},
       {"resent-id", resentId},
       {"restart", restart},

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "counts.hpp"
+#include "ends.hpp"
 #include "forked.hpp"
 
 #if !SWITCHML_SIMULATOR
@@ -243,8 +244,8 @@ std::string Packets(std::istream&) {
          " " + std::to_string(stats.WrongPktsReceived()) + " " + std::to_string(stats.Timeouts());
 }
 
-std::string Counts(std::istream&) {
-  const auto objection = objectionToCounts();
+std::string Interface(std::istream&) {
+  const auto objection = objectionToCounts() + objectionToEnds();
   return objection.empty() ? "holds" : objection;
 }
 
@@ -252,10 +253,14 @@ std::string Counts(std::istream&) {
 
 int main() {
   const std::map<std::string, std::function<std::string(std::istream&)>> commands{
-      {"start", Start}, {"start-from", StartFrom}, {"packets", Packets},     {"counts", Counts},
-      {"state", State}, {"reduce", Reduce},        {"submit", Submit},       {"wait", Wait},
-      {"storm", Storm}, {"bench", Bench},          {"wait-all", WaitForAll}, {"stop", Stop},
-      {"fork", Fork},   {"orphan", Orphan},        {"misuse", Misuse},       {"stats", Stats}};
+      {"start", Start},         {"start-from", StartFrom},
+      {"packets", Packets},     {"interface", Interface},
+      {"state", State},         {"reduce", Reduce},
+      {"submit", Submit},       {"wait", Wait},
+      {"storm", Storm},         {"bench", Bench},
+      {"wait-all", WaitForAll}, {"stop", Stop},
+      {"fork", Fork},           {"orphan", Orphan},
+      {"misuse", Misuse},       {"stats", Stats}};
   std::string line;
   while (std::getline(std::cin, line)) {
     std::istringstream arguments(line);

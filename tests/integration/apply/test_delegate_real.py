@@ -48,37 +48,53 @@ PAUSE = """
 """
 
 
+def build(directory: Path, simulator_home: Home, *, job_end: bool = True) -> None:
+    """Compile the programs for a library with or without its fix `job-end`.
+
+    The mark of the library is what the environment says, and how long a thread pauses that has let
+    its turn go.
+    """
+    render(directory)
+    order = directory / "sum/SwitchMLOrder.hpp"
+    text = order.read_text()
+    assert text.count(LET_GO) == 1
+    order.write_text(text.replace(LET_GO, LET_GO.replace("\n", PAUSE, 1)))
+    home = directory / "home"
+    shutil.copytree(simulator_home.prefix, home)
+    headers = home / "include" / "switchml"
+    hidden = {"common.h": "#define SWITCHML_SIMULATOR 1\n"}
+    if not job_end:
+        hidden["job.h"] = "  void CallAtEnd(std::function<void()> callback);\n"
+    for name, line in hidden.items():
+        text = (headers / name).read_text()
+        assert text.count(line) == 1
+        (headers / name).write_text(text.replace(line, ""))
+    template = (home / "switchml.cfg").read_text()
+    (directory / "switchml.cfg").write_text(template + SECTIONS)
+    macros = (
+        "-O0",
+        "-DDPDK",
+        "-DRDMA",
+        "-DDUMMY",
+        "-DTIMEOUTS",
+        '-DSWITCHML_TORCH_CLIENT=std::getenv("MARK")',
+    )
+    sources = [CPP / "delegate.cpp", unite(directory)]
+    compiled("delegate", sources, home, directory, "clang++", *macros, *FAULTS)
+    compiled("objection", [CPP / "objection.cpp"], home, directory, "clang++", *macros)
+
+
 @pytest.fixture(scope="session")
 def built(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Both programs; the mark of the library is what the environment says, and how long a thread
-    pauses that has let its turn go."""
+    return once(tmp_path_factory, "delegate-real", lambda path: build(path, simulator_home))
 
+
+@pytest.fixture(scope="session")
+def without_job_end(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(directory: Path) -> None:
-        render(directory)
-        order = directory / "sum/SwitchMLOrder.hpp"
-        text = order.read_text()
-        assert text.count(LET_GO) == 1
-        order.write_text(text.replace(LET_GO, LET_GO.replace("\n", PAUSE, 1)))
-        home = directory / "home"
-        shutil.copytree(simulator_home.prefix, home)
-        common = home / "include" / "switchml" / "common.h"
-        text = common.read_text()
-        common.write_text(text.replace("#define SWITCHML_SIMULATOR 1\n", ""))
-        template = (home / "switchml.cfg").read_text()
-        (directory / "switchml.cfg").write_text(template + SECTIONS)
-        macros = (
-            "-O0",
-            "-DDPDK",
-            "-DRDMA",
-            "-DDUMMY",
-            "-DTIMEOUTS",
-            '-DSWITCHML_TORCH_CLIENT=std::getenv("MARK")',
-        )
-        sources = [CPP / "delegate.cpp", unite(directory)]
-        compiled("delegate", sources, home, directory, "clang++", *macros, *FAULTS)
-        compiled("objection", [CPP / "objection.cpp"], home, directory, "clang++", *macros)
+        build(directory, simulator_home, job_end=False)
 
-    return once(tmp_path_factory, "delegate-real", make)
+    return once(tmp_path_factory, "delegate-without-job-end", make)
 
 
 # What a configuration is refused for
@@ -317,6 +333,20 @@ def test_two_jobs_whose_packets_cross(built: Path, tmp_path: Path) -> None:
 
 
 LATE_PROBE = "the probe of 132097 int32 elements" + messages.LATE.format(1000)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "env"),
+    [
+        ("delegated", {}),
+        ("late", {"SWITCHML_TIMEOUT_MS": "700", "FAULT": "hang", "FAULT_JOB": "5"}),
+    ],
+)
+def test_a_library_that_calls_nobody_at_the_end_of_a_job(
+    without_job_end: Path, tmp_path: Path, scenario: str, env: dict[str, str]
+) -> None:
+    output = ranks(without_job_end, scenario, tmp_path, {-1: env})
+    assert (messages.LATE.format(700) in output[0]) == (scenario == "late")
 
 
 def test_a_probe_that_does_not_end(built: Path, tmp_path: Path) -> None:

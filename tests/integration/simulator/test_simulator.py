@@ -164,10 +164,10 @@ def test_a_job_begins_before_the_last_answers_of_the_one_before(
         assert [read()[0] for _ in range(33)] == [DATA] * 32 + [JOB]
 
 
-def test_the_interface_of_the_counters(driver: Path, tmp_path: Path) -> None:
-    """The case `counts` of tests/cpp/client_faults.cpp says the same of the real library."""
+def test_the_interface_of_counters_and_ends(driver: Path, tmp_path: Path) -> None:
+    """The cases `counts` and `job-end` of tests/cpp/client_faults.cpp test the real library."""
     with job(driver, tmp_path, 1) as group:
-        assert group.ask("counts") == ["holds"]
+        assert group.ask("interface") == ["holds"]
 
 
 def test_packets_are_counted(driver: Path, tmp_path: Path, rng: np.random.Generator) -> None:

@@ -43,6 +43,22 @@ Packets packetsOf(const Stats& /*stats*/, long /*otherwise*/) {
   return {};
 }
 
+/// Calls `end` when the job has ended. The simulator, and the real library with the fix `job-end`,
+/// do that in the thread that ends the job.
+template <typename Job>
+auto callAtEnd(const std::shared_ptr<Job>& job, std::function<void()> end, int /*preferred*/)
+    -> decltype(job->CallAtEnd(end)) {
+  job->CallAtEnd(std::move(end));
+}
+
+template <typename Job>
+void callAtEnd(const std::shared_ptr<Job>& job, std::function<void()> end, long /*otherwise*/) {
+  std::thread([job, end = std::move(end)] {
+    job->WaitToComplete();
+    end();
+  }).detach();
+}
+
 }  // namespace
 
 struct Library::Job {
@@ -54,12 +70,7 @@ struct Library::Job {
   bool ended = false;
 };
 
-/// Jobs of one start of the context, and the waiting for them, with a limit.
-///
-/// The library's own wait has no limit, and to poll costs time or a core. Jobs end in the order in
-/// which they were submitted, so one thread waits for each in turn and wakes the one who waits. It
-/// keeps this until all are given up and none is left. A job that never ends keeps the thread, and
-/// the end of a process does not wait for it.
+/// Jobs of one start of the context, in the order in which they were submitted.
 class Library::Jobs {
  public:
   explicit Jobs(std::uint64_t number) : epoch(number) {}
@@ -68,17 +79,30 @@ class Library::Jobs {
   /// Number of jobs that have not finished.
   std::atomic<std::uint64_t> unfinished{0};
 
-  /// Called in the order in which jobs are submitted. Needs no memory: nothing may fail once a job
-  /// is submitted.
-  void add(const JobPtr& job, std::shared_ptr<switchml::Job> given) noexcept {
-    job->given = std::move(given);
+  void add(const JobPtr& job) noexcept {
+    ++unfinished;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    job->turn = first_ ? job->turn : Clock::now();
+    (first_ ? last_->next : first_) = job;
+    last_ = job.get();
+  }
+
+  /// Called once for each job. Threads that end jobs may come in another order.
+  void end(Job& job) noexcept {
+    unfinished -= job.given && job.given->GetJobStatus() == switchml::FINISHED ? 1 : 0;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      job->turn = first_ ? job->turn : Clock::now();
-      (first_ ? last_->next : first_) = job;
-      last_ = job.get();
+      const auto now = Clock::now();
+      job.ended = true;
+      job.turn = std::min(job.turn, now);
+      while (first_ && first_->ended) {
+        first_ = std::move(first_->next);
+      }
+      if (first_) {
+        first_->turn = std::min(first_->turn, now);
+      }
     }
-    added_.notify_one();
+    changed_.notify_all();
   }
 
   Clock::time_point turn(const Job& job) {
@@ -108,36 +132,15 @@ class Library::Jobs {
 
   /// Nobody waits any more.
   void giveUp() noexcept {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    givenUp_ = true;
-    added_.notify_all();
-    changed_.notify_all();
-  }
-
-  void run() {
-    for (;;) {
-      std::unique_lock<std::mutex> lock(mutex_);
-      added_.wait(lock, [this] { return first_ != nullptr || givenUp_; });
-      if (first_ == nullptr) {
-        return;
-      }
-      const auto job = first_;
-      lock.unlock();
-      job->given->WaitToComplete();
-      unfinished -= job->given->GetJobStatus() == switchml::FINISHED ? 1 : 0;
-      lock.lock();
-      job->ended = true;
-      if ((first_ = std::move(job->next)) != nullptr) {
-        first_->turn = Clock::now();
-      }
-      lock.unlock();
-      changed_.notify_all();
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      givenUp_ = true;
     }
+    changed_.notify_all();
   }
 
  private:
   std::mutex mutex_;
-  std::condition_variable added_;
   std::condition_variable changed_;  // a job's turn has come, or it has ended
   JobPtr first_;                     // of those that have not ended
   Job* last_ = nullptr;              // of them, if there is one
@@ -229,7 +232,6 @@ std::string Library::start(const switchml::Config& config, std::chrono::millisec
   // Whoever comes second, the start or the end of its time, ends what was started: a context that
   // starts says that it runs before it does, and one that is stopped then ends the process.
   const auto answer = resultWithin(limit, [this, jobs, own = config]() mutable {
-    std::thread([jobs] { jobs->run(); }).detach();
     if (!context().Start(&own)) {
       return "see its messages";
     }
@@ -301,13 +303,15 @@ std::string Library::submit(const std::shared_ptr<void>& in, const std::shared_p
   const auto type = element == Element::kFloat32 ? switchml::FLOAT32 : switchml::INT32;
   kept_.push_back(std::make_shared<Job>(Job{jobs_, {in, out}}));
   job = kept_.back();
-  ++jobs_->unfinished;
+  jobs_->add(job);
   try {
-    jobs_->add(job, context().AllReduceAsync(in.get(), out.get(), numel, type, switchml::SUM));
+    std::function<void()> end = [job] { job->jobs->end(*job); };
+    job->given = context().AllReduceAsync(in.get(), out.get(), numel, type, switchml::SUM);
+    callAtEnd(job->given, std::move(end), 0);
     return "";
   } catch (const std::exception& error) {  // it may have queued the job before
-    job->turn = Clock::now();
-    job->ended = true;
+    job->given = nullptr;
+    jobs_->end(*job);
     return error.what();
   }
 }

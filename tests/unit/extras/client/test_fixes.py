@@ -90,7 +90,7 @@ def test_the_fixes_that_are_shipped() -> None:
     assert [fix.id for fix in shipped] == [
         "back-off", "completions", "connection", "cores", "counts", "dpdk-names", "duplicates",
         "fast-free", "first-timeout", "flow-rules", "foreign-frames", "glog", "half-batch", "heap",
-        "job-sizes", "late-answers", "refused", "resent-id", "restart", "rounding",
+        "job-end", "job-sizes", "late-answers", "refused", "resent-id", "restart", "rounding",
         "stale-timers", "start-waits", "stop",
     ]  # fmt: skip
     assert all(fix.title.endswith(".") and len(fix.title) < 200 for fix in shipped)

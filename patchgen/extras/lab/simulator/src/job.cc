@@ -1,5 +1,7 @@
 #include "job.h"
 
+#include <utility>
+
 namespace switchml {
 namespace {
 
@@ -19,13 +21,32 @@ void Job::WaitToComplete() {
   done_.wait(lock, [this] { return job_status_ >= FINISHED; });
 }
 
+void Job::CallAtEnd(std::function<void()> callback) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (job_status_ < FINISHED) {
+    at_end_ = std::move(callback);
+    return;
+  }
+  lock.unlock();
+  callback();
+}
+
 JobStatus Job::GetJobStatus() { return job_status_; }
 
 void Job::SetJobStatus(JobStatus job_status) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (job_status > job_status_ && job_status_ != FINISHED) {
-    job_status_ = job_status;
-    done_.notify_all();
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (job_status <= job_status_ || job_status_ == FINISHED) {
+    return;
+  }
+  job_status_ = job_status;
+  if (job_status < FINISHED) {
+    return;
+  }
+  const auto callback = std::exchange(at_end_, nullptr);
+  lock.unlock();
+  done_.notify_all();
+  if (callback) {
+    callback();
   }
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -33,6 +34,10 @@ class Job {
   // Blocks until the job is FINISHED or FAILED; from then on the library leaves its memory alone.
   void WaitToComplete();
 
+  // Calls a function once, when the job ends, in the thread that ends it; at once where it has. The
+  // function neither throws nor waits nor uses the context.
+  void CallAtEnd(std::function<void()> callback);
+
   JobStatus GetJobStatus();
 
   // For the library. A status only ever grows; a step back is ignored.
@@ -47,6 +52,7 @@ class Job {
   std::atomic<JobStatus> job_status_;
   std::mutex mutex_;
   std::condition_variable done_;
+  std::function<void()> at_end_;
 };
 
 }  // namespace switchml
