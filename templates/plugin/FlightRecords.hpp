@@ -1,4 +1,4 @@
-/// The delegated calls of a group in torch's flight recorder, in their places among those of Gloo.
+/// The delegated calls of a group in torch's flight recorder.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -7,8 +7,6 @@
 #include <c10/util/thread_name.h>
 #include <torch/csrc/profiler/combined_traceback.h>
 
-#include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -24,27 +22,20 @@
 
 namespace switchml_torch {
 
-/// Gloo numbers what it records by a count of its own, so its records get new numbers here: those
-/// that they had if it had recorded the delegated calls as well. The recorder's fields are used,
-/// since its methods are templates that no library of torch exports.
+/// Gloo numbers what it records by a count of its own. So the delegated calls are a sequence of
+/// their own, from 1 on, of a group with a name of its own: under the name of Gloo's group, torch's
+/// analysis takes neighbours with the same number for one coalesced call. The recorder's fields are
+/// used, since its methods are templates that no library of torch exports.
 class FlightRecords {
  public:
   using Trace = std::shared_ptr<torch::CapturedTraceback>;
   using Done = std::function<void()>;
 
-  /// Called when the wrapped group counts from 0. A group that does not delegate is left to Gloo.
-  void begin(bool delegates) {
-    const std::lock_guard<std::mutex> lock(recorder_.mutex_);
-    recording_ = recorder_.enabled_ && delegates;
-    seen_ = {recorder_.reset_epoch_, recorder_.id_};
-    delegated_ = 0;
-    gloo_ = 0;
-  }
-
-  /// Stack of a call. Takes Python's lock.
+  /// Stack of a call; null where nothing is recorded. Takes Python's lock.
   Trace trace() const {
-    return recording_ ? torch::CapturedTraceback::gather(true, true, recorder_.capture_cpp_stack_)
-                      : nullptr;
+    return recorder_.enabled_
+               ? torch::CapturedTraceback::gather(true, true, recorder_.capture_cpp_stack_)
+               : nullptr;
   }
 
   /// Records a delegated call. What it returns is called when that has succeeded; the record of a
@@ -58,8 +49,8 @@ class FlightRecords {
     }
     Entry entry{};
     entry.pg_id_ = static_cast<std::size_t>(group.getID());
-    entry.pg_name_ = nameOf(group);
-    entry.op_id_ = sequence;
+    entry.pg_name_ = {group.getGroupUid() + " switchml", group.getGroupDesc()};
+    entry.collective_seq_id_ = entry.op_id_ = sequence;
     entry.profiling_name_ = title;
     entry.traceback_ = std::move(trace);
     entry.time_created_ = c10::getTime();
@@ -70,40 +61,27 @@ class FlightRecords {
     entry.thread_name_ = c10::getThreadName();
 
     const std::lock_guard<std::mutex> lock(recorder_.mutex_);
-    follow(group);
-    ++delegated_;
-    entry.collective_seq_id_ = gloo_ + delegated_;
-    entry.id_ = recorder_.id_;
-    entry.reset_epoch_ = recorder_.reset_epoch_;
     recorder_.all_pg_status_[entry.pg_id_] = status_;
-    status_->lastEnqueuedSeq = static_cast<std::int64_t>(entry.collective_seq_id_);
+    status_->lastEnqueuedSeq = static_cast<std::int64_t>(sequence);
     status_->lastEnqueuedWorkName = title;
-    const Place place{entry.reset_epoch_, entry.id_};
-    push(std::move(entry));
+    const Place place{recorder_.reset_epoch_, recorder_.id_++};
+    std::tie(entry.reset_epoch_, entry.id_) = place;
+    auto& entries = recorder_.entries_;
+    if (entries.size() < recorder_.max_entries_) {
+      entries.push_back(std::move(entry));
+    } else {
+      entries[recorder_.next_] = std::move(entry);
+    }
+    recorder_.next_ = (recorder_.next_ + 1) % recorder_.max_entries_;
     return [place, title, status = status_, &recorder = recorder_] {
       succeed(recorder, place, title, *status);
     };
-  }
-
-  /// Gives what Gloo has recorded since the last time the numbers that follow those of the
-  /// delegated calls.
-  template <typename Group>
-  void number(const Group& gloo) {
-    if (recording_) {
-      const std::lock_guard<std::mutex> lock(recorder_.mutex_);
-      follow(gloo);
-    }
   }
 
  private:
   using Recorder = c10d::FlightRecorder<c10::Event>;
   using Entry = Recorder::Entry;
   using Place = std::pair<std::size_t, std::size_t>;  // of an entry: epoch and number
-
-  template <typename Group>
-  static std::tuple<std::string, std::string> nameOf(const Group& group) {
-    return {group.getGroupUid(), group.getGroupDesc()};
-  }
 
   template <typename Dims, typename Types, typename Sizes>
   static void describe(const std::vector<at::Tensor>& tensors, Dims& dims, Types& types,
@@ -113,38 +91,6 @@ class FlightRecords {
       types.push_back(tensor.scalar_type());
       sizes.append(tensor.sizes().begin(), tensor.sizes().end());
     }
-  }
-
-  /// Goes from the newest entry back to those seen before. Called with the recorder's mutex.
-  template <typename Group>
-  void follow(const Group& group) {
-    const auto name = nameOf(group);
-    auto& entries = recorder_.entries_;
-    const auto newest = recorder_.next_ + entries.size();
-    for (std::size_t back = 1; back <= entries.size(); ++back) {
-      auto& entry = entries[(newest - back) % entries.size()];
-      if (Place(entry.reset_epoch_, entry.id_) < seen_) {
-        break;
-      }
-      if (entry.pg_name_ == name) {
-        gloo_ = std::max(gloo_, entry.collective_seq_id_);
-        entry.collective_seq_id_ += delegated_;
-        entry.op_id_ += delegated_;
-      }
-    }
-    seen_ = {recorder_.reset_epoch_, recorder_.id_};
-  }
-
-  /// Called with the recorder's mutex.
-  void push(Entry entry) {
-    if (recorder_.entries_.size() < recorder_.max_entries_) {
-      recorder_.entries_.push_back(std::move(entry));
-    } else {
-      recorder_.entries_[recorder_.next_] = std::move(entry);
-    }
-    recorder_.next_ = (recorder_.next_ + 1) % recorder_.max_entries_;
-    ++recorder_.id_;
-    seen_ = {recorder_.reset_epoch_, recorder_.id_};
   }
 
   static void succeed(Recorder& recorder, const Place& place, const char* title,
@@ -163,11 +109,6 @@ class FlightRecords {
   Recorder& recorder_ = *c10d::getFlightRecorder(c10d::kDefaultFRBackend);
   const std::shared_ptr<c10d::ProcessGroupStatus> status_ =
       std::make_shared<c10d::ProcessGroupStatus>();
-  std::atomic<bool> recording_{false};
-  // With the recorder's mutex:
-  Place seen_;                 // of the first entry that has not been seen
-  std::size_t delegated_ = 0;  // calls
-  std::size_t gloo_ = 0;       // the number of Gloo's last call, as it counts
 };
 
 }  // namespace switchml_torch

@@ -40,9 +40,7 @@ class Forwarding : public Group {
   template <typename Call>
   c10::intrusive_ptr<Work> made(const Call& call) {
     std::call_once(described_, [this] { describe<Group>(*this, *wrapped_, 0); });
-    auto work = call();
-    numberRecords();
-    return work;
+    return call();
   }
 
   /// Called before the wrapped group is shut down, or has other ranks.
@@ -57,9 +55,6 @@ class Forwarding : public Group {
   virtual c10::intrusive_ptr<Group> adopt(const c10::intrusive_ptr<Store>& store,
                                           c10::intrusive_ptr<Group> child,
                                           std::chrono::milliseconds timeout) = 0;
-
-  /// Called after a call of the wrapped group.
-  virtual void numberRecords() = 0;
 
   /// Null where that is left to the wrapped group. Each target is this rank's part of the sum of
   /// its source.

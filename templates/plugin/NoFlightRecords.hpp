@@ -11,16 +11,12 @@ class FlightRecords {
  public:
   using Done = std::function<void()>;
 
-  void begin(bool /*delegates*/) {}
   static std::nullptr_t trace() { return nullptr; }
 
   template <typename... Any>
   static Done add(const Any&... /*unused*/) {
     return [] {};
   }
-
-  template <typename Group>
-  void number(const Group& /*unused*/) {}
 };
 
 }  // namespace switchml_torch

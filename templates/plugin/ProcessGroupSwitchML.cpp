@@ -319,8 +319,7 @@ ProcessGroupSwitchML::ProcessGroupSwitchML(c10::intrusive_ptr<c10d::Store> store
       pool_{std::make_shared<WorkPool>(kPlaces)},
       flight_(std::make_shared<InFlight>()),
       aborted_(std::make_shared<std::atomic<bool>>(false)),
-      limit_(timeout),
-      records_(std::make_shared<FlightRecords>()) {
+      limit_(timeout) {
   auto& known = registry();
   std::lock_guard<std::mutex> lock(known.mutex);
   known.groups.erase(std::remove_if(known.groups.begin(), known.groups.end(),
@@ -350,7 +349,6 @@ void ProcessGroupSwitchML::agree(const std::string& key, std::chrono::millisecon
     return ringOf(makeGloo(c10::make_intrusive<c10d::PrefixStore>("failover", own), getRank(),
                            getSize(), limitOf(timeout)));
   });
-  records_->begin(isDelegating());
 }
 
 c10::intrusive_ptr<Group> ProcessGroupSwitchML::adopt(const c10::intrusive_ptr<c10d::Store>& store,
@@ -406,7 +404,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::delegated(
   if (delegating && !sources[0].is_cpu()) {
     Staging::refuseCapture(sources[0].device());
   }
-  auto trace = delegating ? records_->trace() : nullptr;  // waits for Python's lock
+  auto trace = delegating ? records_.trace() : nullptr;  // waits for Python's lock
   std::lock_guard<std::mutex> lock(order_);
   TORCH_CHECK(!*aborted_, kAllreduceFailed, kGroupAborted);
   const auto sequence =
@@ -424,8 +422,9 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::delegated(
   auto work = c10::make_intrusive<ReduceWork>(
       kind.type, kind.title, sources, targets, &sources == &targets ? 0 : getRank(),
       std::move(allreduce),
-      Call{sequence, timeout, waiting_,
-           records_->add(*this, std::move(trace), kind.title, sources, targets, timeout, sequence)},
+      Call{
+          sequence, timeout, waiting_,
+          records_.add(*this, std::move(trace), kind.title, sources, targets, timeout, delegated_)},
       Patience{timeout, aborted_});
   const auto entry = flight_->add(work);
   try {

@@ -100,8 +100,6 @@ class ProcessGroupSwitchML : public Forwarding {
                                   c10::intrusive_ptr<Group> child,
                                   std::chrono::milliseconds timeout) override;
 
-  void numberRecords() override { records_->number(*wrapped_); }
-
   bool isDelegating() const {
     return switchml_torch::delegate() != nullptr && delegate()->delegates(pool_[0].get());
   }
@@ -121,7 +119,7 @@ class ProcessGroupSwitchML : public Forwarding {
   std::mutex order_;  // from numbering a call to queueing its work
   std::atomic<std::uint64_t> delegated_{0};
   std::atomic<std::chrono::milliseconds> limit_;  // of a call, where it has none of its own
-  const std::shared_ptr<FlightRecords> records_;
+  FlightRecords records_;
 };
 
 }  // namespace switchml_torch

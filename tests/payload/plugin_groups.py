@@ -151,24 +151,22 @@ def dumped():
     return pickle.loads(torch._C._distributed_c10d._dump_fr_trace())["entries"]  # noqa: S301  # ours
 
 
-def entries():
-    """Return entries of a dump, one for each call."""
-    return [
-        (
-            "{} {}".format(*entry["process_group"]),
-            entry["collective_seq_id"],
-            entry["op_id"],
-            entry["profiling_name"].rpartition(":")[2],
-            entry["input_sizes"],
-            entry["timeout_ms"],
-            [frame["name"] for frame in entry["frames"]],
-        )
-        for entry in dumped()
-    ]
+def analyzed(entries):
+    """Return what torch's analysis finds in the entries of all ranks, one for each call."""
+    builder = importlib.import_module("torch.distributed.flight_recorder.components.builder")
+    ranks = [None] * WORLD
+    dist.all_gather_object(ranks, entries)
+    config = {  # Gloo records the ranks of a group before the group has a name
+        name: {"desc": description, "ranks": str([*range(WORLD)])}
+        for name, description in (entry["process_group"] for entry in entries)
+    }
+    _, groups, _, members, names = builder.build_groups_memberships({0: config, 1: config})
+    _, found, _ = builder.build_collectives(dict(enumerate(ranks)), groups, members, names, "2.10")
+    return [[call.collective_name, call.pass_check, call.missing_ranks] for call in found]
 
 
-def recorded(switchml, backend):
-    """Delegated calls are recorded among Gloo's, as stock torch records them."""
+def recorded(switchml, backend, *, analyze=False):
+    """Delegated calls are recorded beside Gloo's."""
     dist.init_process_group(backend, timeout=dt.timedelta(seconds=TIMEOUT))
     tensor = torch.ones(10)
 
@@ -192,9 +190,10 @@ def recorded(switchml, backend):
     some()
     own = default_group()._get_backend(torch.device("cpu"))
     sequence, own = own._get_sequence_number_for_group(), None
-    seen = entries()
+    seen = dumped()
     del other
-    return finish(switchml, entries=seen, sequence=sequence)
+    found = analyzed(seen) if analyze else []
+    return finish(switchml, entries=seen, sequence=sequence, analyzed=found)
 
 
 def unfinished(_switchml):

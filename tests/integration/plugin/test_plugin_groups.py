@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.version import Version
@@ -73,24 +75,51 @@ def test_group_without_ranks_before_it_is_reconfigured(launch: Launcher) -> None
     results(launch("plugin_groups:reconfigured_first", 2))
 
 
+def call_of(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what an entry of the flight recorder says of its call, but for the numbers."""
+    group, description = entry["process_group"]
+    name = entry["profiling_name"].rpartition(":")[2]
+    sizes, limit = entry["input_sizes"], entry["timeout_ms"]
+    frames = [frame["name"] for frame in entry["frames"]]
+    return (group.removesuffix(" switchml"), description, name, sizes, limit, frames)
+
+
 @pytest.mark.usefixtures("today")
-def test_flight_recorder_has_what_that_of_stock_torch_has(launch: Launcher) -> None:
+@pytest.mark.parametrize("size", [20, 2000])
+def test_flight_recorder_has_what_that_of_stock_torch_has(launch: Launcher, size: int) -> None:
+    """Delegated calls are a sequence from 1 on, of a group with a name of its own."""
     ours, stock = (
         results(
             launch(
                 "plugin_groups:recorded",
                 2,
-                arguments={"backend": backend},
-                env={"TORCH_FR_BUFFER_SIZE": "24"},
+                arguments={"backend": backend, "analyze": True},
+                env={"TORCH_FR_BUFFER_SIZE": str(size)},
             )
         )
         for backend in ("switchml", "gloo")
     )
-    assert len(stock[0]["entries"]) == 24, "older ones have made room"
+    kept = min(size, 24)  # older ones have made room
     for rank, other in zip(ours, stock):
-        assert rank["entries"] == other["entries"]
+        assert [*map(call_of, rank["entries"])] == [*map(call_of, other["entries"])]
+        assert len(rank["entries"]) == kept
         assert rank["sequence"] == other["sequence"]
         assert rank["report"]["calls"] == 8
+        delegated = 8
+        for own, before in zip(reversed(rank["entries"]), reversed(other["entries"])):
+            numbers = (own["collective_seq_id"], own["op_id"])
+            if own["profiling_name"] == "switchml:all_reduce":
+                assert own["process_group"] == ["0 switchml", "default_pg"]
+                assert (*numbers, own["state"]) == (delegated, delegated, "completed")
+                delegated -= 1
+            else:
+                assert own["process_group"] == before["process_group"]
+                others = delegated if own["process_group"][0] == "0" else 0
+                counted = (before["collective_seq_id"] - others, before["op_id"] - others)
+                assert numbers == counted
+        assert delegated == (2 if size == 20 else 0)
+        assert len(rank["analyzed"]) == kept
+        assert all(found[1:] == [True, None] for found in rank["analyzed"]), "all ranks match"
 
 
 def test_flight_recorder_that_has_gloos_own_calls_alone(launch: Launcher, torch: Path) -> None:
@@ -102,11 +131,12 @@ def test_flight_recorder_that_has_gloos_own_calls_alone(launch: Launcher, torch:
         for backend in ("switchml", "gloo")
     )
     for rank, other in zip(ours, stock):
-        own = [(entry[0], *entry[3:5]) for entry in rank["entries"]]
-        expected = [(entry[0], *entry[3:5]) for entry in other["entries"]]
+        own, expected = (
+            [call_of(entry)[:4] for entry in found["entries"]] for found in (rank, other)
+        )
         assert rank["report"]["calls"] == 8
         for numel in (3, 4, 6, 7) * 2:
-            expected.remove(("0 default_pg", "all_reduce", [[numel]]))
+            expected.remove(("0", "default_pg", "all_reduce", [[numel]]))
         assert own == expected
 
 
