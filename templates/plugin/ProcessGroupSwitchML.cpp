@@ -313,7 +313,8 @@ InFlight::Works InFlight::pending() {
 ProcessGroupSwitchML::ProcessGroupSwitchML(c10::intrusive_ptr<c10d::Store> store,
                                            c10::intrusive_ptr<Group> gloo,
                                            std::chrono::milliseconds timeout, std::string name)
-    : Forwarding(std::move(gloo)),
+    : Group(gloo->getRank(), gloo->getSize()),
+      wrapped_(std::move(gloo)),
       name_(std::move(name)),
       store_(std::move(store)),
       pool_{std::make_shared<WorkPool>(kPlaces)},
@@ -362,26 +363,15 @@ c10::intrusive_ptr<Group> ProcessGroupSwitchML::adopt(const c10::intrusive_ptr<c
   return group;
 }
 
-c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::allreduce(
-    std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) {
-  c10::intrusive_ptr<c10d::Work> work;
-  if (areDense(tensors)) {
-    work = delegated(
-        {c10d::OpType::ALLREDUCE, "switchml:all_reduce", options.reduceOp, options.timeout},
-        tensors, tensors);
+c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::allreduced(
+    c10d::OpType type, const std::vector<at::Tensor>& tensors,
+    const c10d::AllreduceOptions& options) {
+  // Coalesced ones Gloo takes in host memory only.
+  if (!areDense(tensors) || (type == c10d::OpType::ALLREDUCE_COALESCED && !tensors[0].is_cpu())) {
+    return {};
   }
-  return work ? work : Forwarding::allreduce(tensors, options);
-}
-
-c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::allreduce_coalesced(
-    std::vector<at::Tensor>& tensors, const c10d::AllreduceCoalescedOptions& options) {
-  c10::intrusive_ptr<c10d::Work> work;
-  if (areDense(tensors) && tensors[0].is_cpu()) {  // Gloo takes no others
-    work = delegated({c10d::OpType::ALLREDUCE_COALESCED, "switchml:all_reduce", options.reduceOp,
-                      options.timeout},
-                     tensors, tensors);
-  }
-  return work ? work : Forwarding::allreduce_coalesced(tensors, options);
+  return delegated({type, "switchml:all_reduce", options.reduceOp, options.timeout}, tensors,
+                   tensors);
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::reduceScattered(
@@ -440,7 +430,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::delegated(
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::barrier(const c10d::BarrierOptions& options) {
-  auto inner = Forwarding::barrier(options);
+  auto inner = made([&] { return wrapped_->barrier(options); });
   auto before = pool_[0]->forked() ? InFlight::Works() : flight_->pending();
   if (before.empty()) {
     return inner;

@@ -9,14 +9,18 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <utility>
 #include <vector>
 
 #include "FlightRecords.hpp"
-#include "Forwarding.hpp"
+#include "Group.hpp"
 #include "SwitchMLAllreduce.hpp"
 #include "WorkPool.hpp"
 
 namespace switchml_torch {
+
+using namespace c10d;  // the types in Methods.inc are as in torch's header
 
 /// The delegated works of a group that have not ended.
 class InFlight {
@@ -38,7 +42,17 @@ class InFlight {
 c10::intrusive_ptr<Group> makeGloo(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                    std::chrono::milliseconds timeout);
 
-class ProcessGroupSwitchML : public Forwarding {
+/// Hands on the description of a group, which is not virtual, and not in every torch.
+template <typename Base>
+auto describe(const Base& from, Base& to, int /*preferred*/)
+    -> decltype(to.setGroupDesc(from.getGroupDesc())) {
+  to.setGroupDesc(from.getGroupDesc());
+}
+
+template <typename Base>
+void describe(const Base& /*from*/, Base& /*to*/, long /*otherwise*/) {}
+
+class ProcessGroupSwitchML : public Group {
  public:
   /// Delegates nothing before its ranks agree(). `name`: the backend that the user has named.
   ProcessGroupSwitchML(c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<Group> gloo,
@@ -46,19 +60,14 @@ class ProcessGroupSwitchML : public Forwarding {
   /// Waits for the delegated sums, but for no callback, which may itself end groups.
   ~ProcessGroupSwitchML() override;
 
-  /// Throws as Interface::join() does.
-  void agree(const std::string& key, std::chrono::milliseconds timeout) override;
+  /// Lets the ranks agree on whether the group delegates from here on. Where it is not positive,
+  /// the timeout is that of the group. Throws as Interface::join() does.
+  void agree(const std::string& key, std::chrono::milliseconds timeout);
+
+// All else that torch lets a subclass decide, handed on to the group that is wrapped.
+#include "Methods.inc"
 
   const std::string getBackendName() const override { return name_; }
-
-  /// Returns at once, whatever is in flight. Works begin in the order of the calls.
-  c10::intrusive_ptr<c10d::Work> allreduce(
-      std::vector<at::Tensor>& tensors,
-      const c10d::AllreduceOptions& options = c10d::AllreduceOptions()) override;
-
-  c10::intrusive_ptr<c10d::Work> allreduce_coalesced(
-      std::vector<at::Tensor>& tensors,
-      const c10d::AllreduceCoalescedOptions& options = c10d::AllreduceCoalescedOptions()) override;
 
   /// Returns at once. The work waits for the delegated works before it, and fails as they do, as
   /// that of Gloo's barrier does with Gloo's.
@@ -72,6 +81,16 @@ class ProcessGroupSwitchML : public Forwarding {
   /// which a thread waits stays until the process ends, as Gloo's does, so nothing waits for it.
   static void finishAll();
 
+  const c10::intrusive_ptr<Group>& wrapped() const { return wrapped_; }
+
+ protected:
+  /// Called before the wrapped group is aborted. Fails the delegated work.
+  void giveUp();
+
+  /// Called before the wrapped group is shut down, or has other ranks. Ends the delegation: the
+  /// next group may delegate while this one is still referred to.
+  void end();
+
  private:
   struct Kind {
     c10d::OpType type;
@@ -80,25 +99,33 @@ class ProcessGroupSwitchML : public Forwarding {
     std::chrono::milliseconds timeout;  // of the call, where it has one
   };
 
-  /// Null where that is left to Gloo.
+  /// Null where that is left to Gloo. Returns at once, whatever is in flight. Works begin in the
+  /// order of the calls. Each target of a reduce-scatter is this rank's part of the sum of its
+  /// source.
   c10::intrusive_ptr<c10d::Work> delegated(Kind kind, const std::vector<at::Tensor>& sources,
                                            const std::vector<at::Tensor>& targets);
+  c10::intrusive_ptr<c10d::Work> allreduced(c10d::OpType type,
+                                            const std::vector<at::Tensor>& tensors,
+                                            const c10d::AllreduceOptions& options);
+  c10::intrusive_ptr<c10d::Work> reduceScattered(const std::vector<at::Tensor>& targets,
+                                                 const std::vector<at::Tensor>& sources,
+                                                 const c10d::ReduceScatterOptions& options);
 
-  c10::intrusive_ptr<c10d::Work> reduceScattered(
-      const std::vector<at::Tensor>& targets, const std::vector<at::Tensor>& sources,
-      const c10d::ReduceScatterOptions& options) override;
+  /// A work of the wrapped group, which gets its description first: it has its name by then.
+  template <typename Call>
+  c10::intrusive_ptr<c10d::Work> made(const Call& call) {
+    std::call_once(described_, [this] { describe<Group>(*this, *wrapped_, 0); });
+    return call();
+  }
 
-  void limit(std::chrono::milliseconds timeout) override { limit_ = timeout; }
+  /// The timeout of what is asked for from here on.
+  void limit(std::chrono::milliseconds timeout) { limit_ = timeout; }
 
-  /// Fails the delegated work.
-  void giveUp() override;
-
-  /// Ends the delegation: the next group may delegate while this one is still referred to.
-  void end() override;
-
+  /// The group that stands before a new one that the wrapped group has made of its ranks. Null for
+  /// null. The store is that of the new group.
   c10::intrusive_ptr<Group> adopt(const c10::intrusive_ptr<c10d::Store>& store,
                                   c10::intrusive_ptr<Group> child,
-                                  std::chrono::milliseconds timeout) override;
+                                  std::chrono::milliseconds timeout);
 
   bool isDelegating() const {
     return switchml_torch::delegate() != nullptr && delegate()->delegates(pool_[0].get());
@@ -108,6 +135,8 @@ class ProcessGroupSwitchML : public Forwarding {
     return timeout > timeout.zero() ? timeout : limit_.load();
   }
 
+  c10::intrusive_ptr<Group> wrapped_;
+  std::once_flag described_;
   const std::string name_;
   const c10::intrusive_ptr<c10d::Store> store_;
   // One pool, whose address is what the delegate knows the group by.

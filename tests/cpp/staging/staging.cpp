@@ -222,11 +222,14 @@ class Run {
     return group_->_reduce_scatter_base(target, source);
   }
 
-  void abort() { switchml_torch::Inside::abort(static_cast<switchml_torch::Forwarding&>(*group_)); }
+  void abort() {
+    switchml_torch::Inside::abort(static_cast<switchml_torch::ProcessGroupSwitchML&>(*group_));
+  }
 
   /// The group has other ranks from here on.
   void reconfigure() {
-    switchml_torch::Inside::reconfigure(static_cast<switchml_torch::Forwarding&>(*group_));
+    switchml_torch::Inside::reconfigure(
+        static_cast<switchml_torch::ProcessGroupSwitchML&>(*group_));
   }
 
   /// Sums all that was asked for until now, while this thread does nothing.

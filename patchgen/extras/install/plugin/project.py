@@ -20,7 +20,6 @@ from patchgen.system.native import cmake
 _OWN = (
     "CMakeLists.txt",
     "Capture.hpp",
-    "Forwarding.hpp",
     "ProcessGroupSwitchML.cpp",
     "ProcessGroupSwitchML.hpp",
     "QuantizeTensors.hpp",
@@ -91,7 +90,9 @@ def sources(options: Options, target: PluginTarget) -> dict[str, bytes]:
         **{name: render.text(f"plugin/{name}") for name in _OWN},
         "FlightRecords.hpp": render.text(f"plugin/{recorder}"),
         "Group.hpp": _GROUP.replace("BASE", target.base),
-        "Methods.inc": "\n".join(map(virtuals.hand_on, target.methods)),
+        "Methods.inc": "\n".join(
+            virtuals.hand_on(method) for method in target.methods if method.name not in virtuals.OWN
+        ),
         "torch.cmake": "".join(_set_variables(options, target)),
         cmake.REPRODUCIBLE: cmake.read_module(cmake.REPRODUCIBLE),
     }

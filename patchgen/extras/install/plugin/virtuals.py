@@ -18,7 +18,13 @@ _TYPES = {"bool", "char", "double", "float", "int", "long", "short", "signed", "
 _CLOSING = {"(": ")", "<": ">", "{": "}"}
 
 
+OWN = {"barrier", "getBackendName", "getSequenceNumberForGroup"}
+"""Methods that the plugin has instead, in ProcessGroupSwitchML.hpp."""
 _BEFORE = {
+    "allreduce": "if (auto work = allreduced(OpType::ALLREDUCE, a1, a2)) return work;",
+    "allreduce_coalesced": (
+        "if (auto work = allreduced(OpType::ALLREDUCE_COALESCED, a1, a2)) return work;"
+    ),
     "shutdown": "end();",
     "setGroupUid": "Group::setGroupUid(a1);",
     "setTimeout": "limit(a1);",

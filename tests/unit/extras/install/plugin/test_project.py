@@ -61,6 +61,19 @@ def test_what_torch_lets_decide_is_handed_on() -> None:
     assert f"{handed} {{ return wrapped_->hook(std::move(a1), a2); }}" in text
 
 
+def test_what_the_plugin_has_itself() -> None:
+    work = "c10::intrusive_ptr<Work>"
+    methods = (
+        Method(work, "allreduce", ("int&", "const AllreduceOptions&"), const=False),
+        Method(work, "barrier", ("const BarrierOptions&",), const=False),
+    )
+    target = dataclasses.replace(TARGET, methods=methods)
+    text = " ".join(project.sources(OPTIONS, target)["Methods.inc"].decode().split())
+    first = "if (auto work = allreduced(OpType::ALLREDUCE, a1, a2)) return work;"
+    assert f"{first} return made([&] {{ return wrapped_->allreduce(a1, a2); }});" in text
+    assert "barrier" not in text
+
+
 def test_groups_that_are_made_of_the_wrapped_one() -> None:
     store, options = "const c10::intrusive_ptr<Store>&", "const c10::intrusive_ptr<Options>&"
     made = "c10::intrusive_ptr<Backend>"
