@@ -71,9 +71,6 @@ class WorkPool {
       throw std::runtime_error("the threads are those of the process that this was forked from");
     }
     state_->push(std::move(job));
-    for (auto& thread : state_->ended()) {
-      thread.join();
-    }
   }
 
   /// Returns when no job waits for a place or holds one. Does not wait for jobs without a place,
@@ -132,12 +129,6 @@ class WorkPool {
       settled_.wait_for(lock, limit, [this] { return queue_.empty() && busy_.empty(); });
     }
 
-    /// Threads that are about to end, to be joined.
-    std::list<std::thread> ended() {
-      std::lock_guard<std::mutex> lock(mutex_);
-      return std::exchange(ended_, {});
-    }
-
     /// Stops the pool; returns the threads that have no job, to be joined.
     std::list<std::thread> stop() {
       std::lock_guard<std::mutex> lock(mutex_);
@@ -148,7 +139,6 @@ class WorkPool {
         thread->detach();
         threads_.erase(thread);
       }
-      threads_.splice(threads_.end(), ended_);
       return std::exchange(threads_, {});
     }
 
@@ -192,7 +182,8 @@ class WorkPool {
       }
       const auto self = find(std::this_thread::get_id());
       if (self != threads_.end()) {  // else the pool has let go of it
-        ended_.splice(ended_.end(), threads_, self);
+        self->detach();
+        threads_.erase(self);
       }
     }
 
@@ -208,7 +199,6 @@ class WorkPool {
     std::condition_variable settled_;
     std::deque<Job> queue_;
     std::list<std::thread> threads_;
-    std::list<std::thread> ended_;
     std::vector<std::thread::id> busy_;  // in a job, with or without a place
     std::size_t taken_ = 0;              // places, also of threads that wait for a job
     std::size_t idle_ = 0;               // threads that wait for a job
