@@ -199,12 +199,12 @@ void findsCards(const std::string& sysfs) {
     equal(card(options).directory, "");
   }
   const auto near = parseCores(firstLine(card("-a 81:00.0").directory + "/local_cpulist"));
-  equal(coresText(near), "2,3,6");
-  equal(coresText(inOrder({0, 1, 2, 5, 6}, near)), "2,6,0,1,5");
-  equal(coresText(inOrder({0, 1, 2, 5, 6}, near, {2})), "6,0,1,5,2");
-  equal(coresText(inOrder({0, 1}, {})), "0,1");
+  equal(joined(near, ","), "2,3,6");
+  equal(joined(inOrder({0, 1, 2, 5, 6}, near), ","), "2,6,0,1,5");
+  equal(joined(inOrder({0, 1, 2, 5, 6}, near, {2}), ","), "6,0,1,5,2");
+  equal(joined(inOrder({0, 1}, {}), ","), "0,1");
   equal(firstLine(card("-a 82:00.0").directory + "/local_cpulist"), "");
-  equal(coresText(parseCores("2-1,x")), "");
+  equal(joined(parseCores("2-1,x"), ","), "");
 }
 
 void sharesNoFiles() {
@@ -234,29 +234,29 @@ void sharesOutCores() {
   const unsigned first = 1'000'000 + static_cast<unsigned>(getpid()) * 8;
   const std::vector<unsigned> all{first, first + 1, first + 2, first + 3};
   const auto reserve = [&all](ReservedCores& cores, std::size_t count) {
-    return coresText(cores.take("a job", all, count));
+    return joined(cores.take("a job", all, count), ",");
   };
   {
     ReservedCores mine;
-    equal(reserve(mine, 2), coresText(std::vector<unsigned>{first, first + 1}));
+    equal(reserve(mine, 2), joined(std::vector<unsigned>{first, first + 1}, ","));
     inChild([&] {
       ReservedCores other;
-      equal(reserve(other, 2), coresText(std::vector<unsigned>{first + 2, first + 3}));
+      equal(reserve(other, 2), joined(std::vector<unsigned>{first + 2, first + 3}, ","));
       ReservedCores third;
       equal(thrown([&] { reserve(third, 1); }),
             text("cores = auto: the client's threads need 1 core, and this process may use 4, of "
                  "which others have ",
-                 coresText(all), "; set num_worker_threads, or give the ranks more cores"));
+                 joined(all, ","), "; set num_worker_threads, or give the ranks more cores"));
     });
     ReservedCores another;
-    equal(coresText(another.take(std::string(200, 'x'), all, 4)), coresText(all));
+    equal(joined(another.take(std::string(200, 'x'), all, 4), ","), joined(all, ","));
     ReservedCores more;
     check(thrown([&] { reserve(more, 5); }).find("need 5 cores, and") != std::string::npos,
           "more than there are");
   }
   inChild([&] {
     ReservedCores other;
-    equal(reserve(other, 4), coresText(all));
+    equal(reserve(other, 4), joined(all, ","));
   });
   // Those that are kept are the process's, and not those of its children.
   int pipes[2];
@@ -279,7 +279,7 @@ void sharesOutCores() {
     }
   });
   ReservedCores after;
-  equal(reserve(after, 4), coresText(all));
+  equal(reserve(after, 4), joined(all, ","));
   close(pipes[1]);
 }
 
@@ -294,7 +294,7 @@ void findsCoresOfTheProcess() {
   equal(found.note.substr(2, 4), std::getenv("OMP_PROC_BIND") ? "OMP_" : "GOMP");
   check(found.isWhole == (found.all == before), "it says where it does not know all cores");
   check(found.isWhole || std::getenv("GOMP_CPU_AFFINITY") != nullptr, "places are all cores");
-  equal(coresText(found.bound), bound && found.isWhole ? coresText(own) : "");
+  equal(joined(found.bound, ","), bound && found.isWhole ? joined(own, ",") : "");
 }
 
 void runsWith(const char* name, const std::string& value, char** argv) {

@@ -192,15 +192,6 @@ inline CoreSet parseCores(const std::string& list) {
   return cores;
 }
 
-template <typename Cores>
-std::string coresText(const Cores& cores) {
-  std::string out;
-  for (const auto core : cores) {
-    out += text(out.empty() ? "" : ",", core);
-  }
-  return out;
-}
-
 /// First line of a file; empty where there is none.
 inline std::string firstLine(const std::string& path) {
   std::ifstream file(path);
@@ -387,12 +378,9 @@ inline std::string workerAddress(const std::string& value, const Interfaces& kno
     }
     why = text(name, " has no IPv4 address; give it one");
   } else if (given || !name.empty()) {
-    std::string names;
-    for (const auto& one : known) {
-      names += (names.empty() ? "" : ", ") + one.first;
-    }
-    why = text("there is no interface ", shortened(name), "; there are ",
-               names.empty() ? "none" : names);
+    why = text(
+        "there is no interface ", shortened(name), "; there are ",
+        known.empty() ? "none" : joined(known, ", ", [](const auto& one) { return one.first; }));
   } else if (!other.empty() && other.rfind("127.", 0) != 0) {
     return other;
   } else {
@@ -494,7 +482,7 @@ class ReservedCores {
       throw std::invalid_argument(
           text("cores = ", kAuto, ": the client's threads need ", count,
                count == 1 ? " core" : " cores", ", and this process may use ", from.size(),
-               busy.empty() ? "" : text(", of which others have ", coresText(busy)), reason,
+               busy.empty() ? "" : text(", of which others have ", joined(busy, ",")), reason,
                "; set num_worker_threads, or give the ranks more cores"));
     }
     return taken;

@@ -29,6 +29,22 @@ std::string text(const Parts&... parts) {
   return out.str();
 }
 
+/// Texts of the elements, at most so many of them, with `between` in between.
+template <typename Range, typename Function>
+std::string joined(const Range& range, const char* between, const Function& textOf,
+                   std::size_t most = SIZE_MAX) {
+  std::string out;
+  for (auto i = range.begin(); i != range.end() && most > 0; ++i, --most) {
+    out += text(out.empty() ? "" : between, textOf(*i));
+  }
+  return out;
+}
+
+template <typename Range>
+std::string joined(const Range& range, const char* between) {
+  return joined(range, between, [](const auto& element) { return element; });
+}
+
 /// At most so many characters of another rank's text, with '?' for those of them that are not from
 /// `first` to '~'.
 inline std::string printable(const std::string& received, std::size_t most = kMostWords,

@@ -162,14 +162,9 @@ inline std::string placesText(const std::vector<int>& ranks, const std::vector<M
     hosts.insert(all[static_cast<std::size_t>(rank)].host);
   }
   hosts.erase("");  // before protocol 5 there is none
-  std::size_t shown = 0;
-  for (const auto& host : hosts) {
-    if (shown++ == kMaxHosts) {
-      return out + text(" and ", hosts.size() - kMaxHosts, " more");
-    }
-    out += (shown == 1 ? " on " : ", ") + host;
-  }
-  return out;
+  const auto textOf = [](const std::string& host) { return host; };
+  out += text(hosts.empty() ? "" : " on ", joined(hosts, ", ", textOf, kMaxHosts));
+  return hosts.size() <= kMaxHosts ? out : text(out, " and ", hosts.size() - kMaxHosts, " more");
 }
 
 /// Reads terms, which are written as NAME=VALUE with spaces between them.
@@ -228,13 +223,12 @@ inline Message decide(const std::vector<Message>& all) {
     }
   }
   out.kind = reasons.empty() || out.kind == Ability::kBusy ? out.kind : Ability::kUnable;
-  std::size_t shown = 0;
-  for (const auto& [reason, ranks] : reasons) {
-    if (shown++ == kMaxReasons) {
-      out.words += text("; and ", reasons.size() - kMaxReasons, " more reasons");
-      break;
-    }
-    out.words += text(out.words.empty() ? "" : "; ", placesText(ranks, all), ": ", reason);
+  const auto textOf = [&all](const auto& reason) {
+    return text(placesText(reason.second, all), ": ", reason.first);
+  };
+  out.words = joined(reasons, "; ", textOf, kMaxReasons);
+  if (reasons.size() > kMaxReasons) {
+    out.words += text("; and ", reasons.size() - kMaxReasons, " more reasons");
   }
   return out;
 }

@@ -162,19 +162,19 @@ inline bool resendsEarly([[maybe_unused]] const switchml::GeneralConfig& config)
 #endif
 }
 
-/// The fixes that the library has, with a comma before and after each.
-inline std::string fixesThere() {
-  const auto mark = clientMark();
-  constexpr const char* kFixes = " fixes=";
-  const auto found = (" " + mark).find(kFixes);
-  const auto list = found == std::string::npos ? "" : mark.substr(found + std::strlen(kFixes) - 1);
-  return text(",", list.substr(0, list.find(' ')), ",");
+/// True where the library has a fix, of which its mark has a list: `fixes=ONE,OTHER`.
+inline bool hasFix(const std::string& fix) {
+  for (const auto& [name, list] : readTerms(clientMark())) {
+    if (name == "fixes") {
+      return text(",", list, ",").find(text(",", fix, ",")) != std::string::npos;
+    }
+  }
+  return false;
 }
 
 /// True where the context can be started anew in the process in which it was stopped.
 inline bool startsAgain(const switchml::GeneralConfig& config) {
-  return kSimulator ||
-         (config.backend != "rdma" && fixesThere().find(",restart,") != std::string::npos);
+  return kSimulator || (config.backend != "rdma" && hasFix("restart"));
 }
 
 /// True where a controller has to be reached before the context is started again.
@@ -187,21 +187,15 @@ inline bool hasController(const switchml::Config& config) {
 }
 
 /// The fixes without which the library's backend sums wrongly and says FINISHED.
-inline std::string missingFixes(const switchml::GeneralConfig& config) {
+inline std::vector<const char*> missingFixes(const switchml::GeneralConfig& config) {
   if (!usesSwitch(config)) {
-    return "";
+    return {};
   }
-  const auto fixes = fixesThere();
-  const auto needed = config.backend == "rdma"
-                          ? std::vector<const char*>{"late-answers"}
-                          : std::vector<const char*>{"duplicates", "resent-id",      "stale-timers",
-                                                     "half-batch", "foreign-frames", "fast-free"};
-  std::string missing;
-  for (const char* fix : needed) {
-    if (fixes.find(text(",", fix, ",")) == std::string::npos) {
-      missing += text(missing.empty() ? "" : ", ", fix);
-    }
-  }
+  auto missing = config.backend == "rdma"
+                     ? std::vector<const char*>{"late-answers"}
+                     : std::vector<const char*>{"duplicates", "resent-id",      "stale-timers",
+                                                "half-batch", "foreign-frames", "fast-free"};
+  missing.erase(std::remove_if(missing.begin(), missing.end(), hasFix), missing.end());
   return missing;
 }
 
@@ -264,7 +258,7 @@ inline std::string objection(const switchml::Config& whole) {
   if (const auto missing = missingFixes(config);
       !missing.empty() && !isSet("SWITCHML_ALLOW_UNFIXED")) {
     return text(
-        "the client library lacks the fixes ", missing,
+        "the client library lacks the fixes ", joined(missing, ", "),
         ", and without them sums may be wrong and not say so; `switchml-patch client build --",
         config.backend,
         "` makes one that has them (SWITCHML_ALLOW_UNFIXED=1 uses this one all the same)");
@@ -313,14 +307,13 @@ inline std::string termsOf(const switchml::Config& whole, const Settings& settin
   if (!kSimulator && startsAgain(config)) {
     allowed += " restart=1";
   }
-  auto missing = missingFixes(config);
+  const auto missing = missingFixes(config);
   if (!missing.empty() || resendsEarly(config)) {
     allowed += " SWITCHML_ALLOW_UNFIXED=1";
   }
   if (!missing.empty()) {
     // Ranks that differ in them may use other slots for the same packet.
-    missing.erase(std::remove(missing.begin(), missing.end(), ' '), missing.end());
-    allowed += text(" lacks=", missing);
+    allowed += text(" lacks=", joined(missing, ","));
   }
   return text(
       "num_workers=", config.num_workers, " num_worker_threads=", config.num_worker_threads,
@@ -382,7 +375,7 @@ inline void fillInDpdk([[maybe_unused]] Loaded& loaded) {
         loaded.cores.take(job, inOrder(process.all, near, process.bound),
                           general.num_worker_threads, process.isWhole ? "" : process.note);
     const bool shared = !process.bound.empty() && taken.count(*process.bound.begin()) != 0;
-    dpdk.cores_str = coresText(taken);
+    dpdk.cores_str = joined(taken, ",");
     noteFilled(loaded.filled, "cores", dpdk.cores_str + (shared ? process.note : ""));
   }
   if (const auto options = withoutSharedFiles(dpdk.extra_eal_options);
@@ -401,11 +394,8 @@ inline Capabilities loadConfig(Loaded& loaded, int rank, int size) {
     return std::ifstream(known.path).good();
   });
   if (found == places.end()) {
-    std::string looked;
-    for (const auto& known : places) {
-      looked += (looked.empty() ? "" : ", ") + known.path;
-    }
-    return Capabilities::unable("no switchml.cfg", "looked at " + looked);
+    const auto pathOf = [](const Place& known) { return known.path; };
+    return Capabilities::unable("no switchml.cfg", "looked at " + joined(places, ", ", pathOf));
   }
   const auto& place = loaded.place = found->path;
   if (const auto why = found->named ? "" : writableByOthers(place); !why.empty()) {

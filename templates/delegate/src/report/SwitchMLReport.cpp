@@ -10,11 +10,9 @@ namespace {
 using metrics::inQuotes;
 
 std::string termsJson(const std::string& agreed) {
-  std::string out;
-  for (const auto& [name, value] : readTerms(agreed)) {
-    out += text(out.empty() ? "" : ", ", inQuotes(name), ": ", inQuotes(value));
-  }
-  return out;
+  return joined(readTerms(agreed), ", ", [](const auto& term) {
+    return text(inQuotes(term.first), ": ", inQuotes(term.second));
+  });
 }
 
 }  // namespace
