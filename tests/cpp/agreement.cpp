@@ -376,7 +376,7 @@ void otherProtocol() {
     const auto call = exchange.get("switchml/call", kTimeout);
     const auto key = "switchml/" + std::string(call.begin(), call.end()) + "/capabilities";
     exchange.set((key + "/1").c_str(),
-                 Message{kProtocol + 1, {"a"}, Ability::kAble, true, "terms"}.write());
+                 Message{{Ability::kAble, "terms"}, kProtocol + 1, {"a"}, true}.write());
     check(!Message::read(exchange.get(key.c_str(), kTimeout)).able(),
           "and it receives the decision");
   });
@@ -440,8 +440,7 @@ void accesses() {
 void messages() {
   constexpr auto able = Ability::kAble, unable = Ability::kUnable, busy = Ability::kBusy;
   const auto kind = [](Ability first, Ability other) {
-    return switchml_torch::decide({{1, {"a"}, first, false, ""}, {1, {"b"}, other, false, ""}})
-        .kind;
+    return switchml_torch::decide({{{first, ""}, 1, {"a"}}, {{other, ""}, 1, {"b"}}}).kind;
   };
   check(kind(able, able) == able, "all are able");
   check(kind(able, unable) == unable && kind(unable, able) == unable, "one is not");
@@ -449,8 +448,8 @@ void messages() {
         "one is busy");
   constexpr auto runs = ContextState::kRunning, stopped = ContextState::kStopped;
   const auto context = [](ContextState one, ContextState other) {
-    return switchml_torch::decide({{1, {"a"}, Ability::kAble, false, "", one},
-                                   {1, {"b"}, Ability::kAble, false, "", other}})
+    return switchml_torch::decide({{{Ability::kAble, "", "", one}, 1, {"a"}},
+                                   {{Ability::kAble, "", "", other}, 1, {"b"}}})
         .context;
   };
   check(context(runs, runs) == runs && context(stopped, stopped) == stopped, "those of all");
@@ -459,17 +458,19 @@ void messages() {
         "some run");
   for (const auto one : {able, unable, busy, Ability::kMissing}) {
     for (const auto state : {stopped, runs, ContextState::kMixed}) {
-      const auto read = Message::read(Message{7, {"a"}, one, false, "", state}.write());
+      const auto read = Message::read(Message{{one, "", "", state}, 7, {"a"}}.write());
       check(read.kind == one && read.context == state, "each value is read as it was written");
     }
   }
-  const Message made{7, {"a", "-", "b"}, unable, true, "two\nlines, and  spaces\x1b", runs, "zeus"};
+  const Message made{
+      {unable, "two\nlines, and  spaces\x1b", "", runs}, 7, {"a", "-", "b"}, true, "zeus"};
   const auto back = Message::read(made.write());
   check(back.protocol == 7 && back.nonces == made.nonces && back.kind == unable && back.required &&
             back.words == "two?lines, and  spaces?" && back.context == runs && back.host == "zeus",
         "a message is read as it was written, in one line");
   const std::string much(5000, '\xe9');
-  const auto bounded = Message::read(Message{7, {"a"}, unable, true, much, runs, much}.write());
+  const auto bounded =
+      Message::read(Message{{unable, much, "", runs}, 7, {"a"}, true, much}.write());
   check(bounded.words == std::string(4096, '?') && bounded.host == std::string(64, '?'),
         "it has an end");
   for (const char letter : {'\0', 'z'}) {

@@ -52,8 +52,8 @@ enum class ContextState : std::uint8_t { kStopped, kRunning, kMixed };
 /// What a rank is able to do: its terms, or the reason why it is unable.
 struct Capabilities {
   Ability kind = Ability::kAble;
-  std::string words;  // the terms, which must be the same on every rank, or why it is unable
-  std::string where;  // for this rank alone, where the user has something to fix
+  std::string words;       // the terms, which must be the same on every rank, or why it is unable
+  std::string where = {};  // for this rank alone, where the user has something to fix
   ContextState context = ContextState::kStopped;
   bool late = false;  // it took all of its time, as where another rank does not come
 
@@ -64,17 +64,13 @@ struct Capabilities {
   bool able() const { return kind == Ability::kAble; }
 };
 
-/// Value of a key: the capabilities of one rank, or what rank 0 makes of those of all.
-struct Message {
+/// Value of a key: the capabilities of one rank, or what rank 0 makes of those of all, with who is
+/// not able, and why.
+struct Message : Capabilities {
   unsigned protocol = kProtocol;
-  std::vector<std::string> nonces;  // of the rank, or of all ranks
-  Ability kind = Ability::kAble;
-  bool required = false;  // the rank, or one of them, has SWITCHML_REQUIRE set
-  std::string words;      // as of capabilities; of all: who is not able, and why
-  ContextState context = ContextState::kStopped;
-  std::string host = {};  // of the rank, without a space; of all: empty
-
-  bool able() const { return kind == Ability::kAble; }
+  std::vector<std::string> nonces = {};  // of the rank, or of all ranks
+  bool required = false;                 // the rank, or one of them, has SWITCHML_REQUIRE set
+  std::string host = {};                 // of the rank, without a space; of all: empty
 
   /// True where a rank requires SwitchML, and no other group has it.
   bool forbidsGloo() const { return required && kind != Ability::kBusy; }
@@ -261,13 +257,8 @@ class Negotiation {
   /// missing.
   Message round(Step step, const Capabilities& able) {
     const char* const name = nameOf(step);
-    Message own;
-    own.nonces = {nonce_};
-    own.kind = able.kind;
-    own.required = isSet("SWITCHML_REQUIRE");
+    Message own{able, kProtocol, {nonce_}, isSet("SWITCHML_REQUIRE"), host_};
     own.words = printable(able.words);  // the others compare it with what they have read
-    own.context = able.context;
-    own.host = host_;
     auto all = rank_ == 0 ? gather(name, own) : answer(name, own);
     begun_ = Clock::now();
     if (all.kind == Ability::kMissing) {
@@ -368,7 +359,7 @@ class Negotiation {
       set(of(earlier, "next"), call_);
       if (!has(of(earlier, first))) {
         set(of(earlier, first),
-            Message{kProtocol, {"-"}, Ability::kUnable, false, "begun again"}.write());
+            Message{Capabilities::unable("begun again"), kProtocol, {"-"}}.write());
       }
       read_ = answersTo(earlier, first);
       read_.insert(read_.end(), {of(earlier, first), of(earlier, "next")});
