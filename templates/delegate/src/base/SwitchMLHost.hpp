@@ -150,17 +150,13 @@ class Descriptor {
   int number_;
 };
 
-/// Writes all of it. Returns what went wrong, or 0.
-inline int writeAll(const Descriptor& file, const std::string& content) {
-  for (std::size_t done = 0; done < content.size();) {
-    const auto count = write(file.get(), content.data() + done, content.size() - done);
-    if (count >= 0) {
-      done += static_cast<std::size_t>(count);
-    } else if (errno != EINTR) {
-      return errno;
-    }
+/// Writes all of it, and closes the file, which may be null. False where that fails, with errno.
+inline bool writeAll(std::FILE* file, const std::string& content) {
+  if (file == nullptr) {
+    return false;
   }
-  return 0;
+  const bool written = std::fwrite(content.data(), 1, content.size(), file) == content.size();
+  return std::fclose(file) == 0 && written;
 }
 
 inline std::string hostName() {

@@ -329,6 +329,8 @@ inline std::string termsOf(const switchml::Config& whole, const Settings& settin
       settings.quantization.terms(), allowed);
 }
 
+inline std::string pathOf(const Descriptor& file) { return text("/proc/self/fd/", file.get()); }
+
 inline Descriptor memoryFile(const std::string& content) {
 #ifdef SYS_memfd_create
   constexpr long kCreate = SYS_memfd_create;
@@ -336,8 +338,8 @@ inline Descriptor memoryFile(const std::string& content) {
   constexpr long kCreate = 319;  // of x86-64
 #endif
   Descriptor file(static_cast<int>(syscall(kCreate, "switchml.cfg", /*MFD_CLOEXEC*/ 1U)));
-  if (const int error = file.get() < 0 ? errno : writeAll(file, content); error != 0) {
-    throw std::runtime_error(text("no file in memory can be had: ", std::strerror(error)));
+  if (file.get() < 0 || !writeAll(std::fopen(pathOf(file).c_str(), "we"), content)) {
+    throw std::runtime_error(text("no file in memory can be had: ", std::strerror(errno)));
   }
   return file;
 }
@@ -406,7 +408,7 @@ inline Capabilities loadConfig(Loaded& loaded, int rank, int size) {
   const std::string whole{std::istreambuf_iterator<char>(file), {}};
   const auto filled = memoryFile(
       fillIn(whole, {{"general.rank", rank}, {"general.num_workers", size}}, loaded.filled));
-  if (!file || !loaded.config.LoadFromFile(text("/proc/self/fd/", filled.get()))) {
+  if (!file || !loaded.config.LoadFromFile(pathOf(filled))) {
     return Capabilities::unable("unreadable switchml.cfg", place);
   }
   return {};

@@ -150,18 +150,12 @@ inline std::string filePath(const std::string& directory, int rank) {
 inline int replaceFile(const std::string& path, const std::string& content) {
   const auto staged = path + kStaged;
   unlink(staged.c_str());
-  int error = 0;
-  {
-    const Descriptor file(
-        open(staged.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
-    error = file.get() < 0 ? errno : writeAll(file, content);
+  if (writeAll(std::fopen(staged.c_str(), "wxe"), content) &&
+      rename(staged.c_str(), path.c_str()) == 0) {
+    return 0;
   }
-  if (error == 0 && rename(staged.c_str(), path.c_str()) != 0) {
-    error = errno;
-  }
-  if (error != 0) {
-    unlink(staged.c_str());
-  }
+  const int error = errno;
+  unlink(staged.c_str());
   return error;
 }
 
