@@ -79,11 +79,7 @@ extern "C" __attribute__((visibility("default"))) std::size_t switchml_torch_rep
     return own.delegate->report(buffer, capacity);
   }
   const std::lock_guard<std::mutex> lock(own.mutex);
-  std::ostringstream out;
-  out << "{\"problem\": " << std::quoted(own.why)
-      << ", \"group\": " << std::quoted(own.group.line())
-      << ", \"decision\": " << std::quoted(own.group.decision)
-      << ", \"reason\": " << std::quoted(own.group.reason) << ", \"world_size\": " << own.group.size
-      << ", " << own.group.stepJson() << "}";
-  return switchml_torch::copyText(out.str(), buffer, capacity);
+  const auto report = switchml_torch::text("{\"problem\": ", switchml_torch::inQuotes(own.why),
+                                           ", ", own.group.json(), "}");
+  return switchml_torch::copyText(report, buffer, capacity);
 }

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <locale>
 #include <sstream>
 #include <string>
 
@@ -21,9 +22,11 @@ inline bool isSet(const char* name) {
   return value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0;
 }
 
+/// The parts one after another, whatever locale the program has set.
 template <typename... Parts>
 std::string text(const Parts&... parts) {
   std::ostringstream out;
+  out.imbue(std::locale::classic());
   out.precision(9);  // tells neighbouring floats apart
   (out << ... << parts);
   return out.str();
@@ -53,6 +56,19 @@ inline std::string printable(const std::string& received, std::size_t most = kMo
   std::replace_if(
       out.begin(), out.end(), [first](char letter) { return letter < first || letter > '~'; }, '?');
   return out;
+}
+
+/// `value` in quotes, with `other` in the place of control characters and of those beyond `last`.
+inline std::string inQuotes(const std::string& value, unsigned char last = 0xff, char other = ' ') {
+  std::string out = "\"";
+  for (const char c : value) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+    }
+    const auto number = static_cast<unsigned char>(c);
+    out += number < ' ' || number > last ? other : c;
+  }
+  return out + '"';
 }
 
 /// Copies a text into a buffer of `capacity` bytes as a NUL-terminated string, as far as it fits.

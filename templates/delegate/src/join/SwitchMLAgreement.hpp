@@ -289,9 +289,7 @@ class Negotiation {
   static std::string random() {
     std::random_device device;
     const auto word = [&device] { return std::uint64_t{device()} & UINT32_MAX; };
-    std::ostringstream out;
-    out << std::hex << std::setfill('0') << std::setw(16) << (word() << 32U | word());
-    return out.str();
+    return text(std::hex, std::setfill('0'), std::setw(16), word() << 32U | word());
   }
 
   static std::string of(const std::string& call, const char* name) {

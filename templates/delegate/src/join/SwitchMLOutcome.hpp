@@ -33,13 +33,15 @@ struct Outcome {
                     filled.empty() ? "" : "; filled in: ", filled, ")");
   }
 
-  /// The step that was refused and those before it, as members of a report.
-  std::string stepJson() const {
-    std::string passed;
-    for (std::size_t i = 0; size > 0 && i < static_cast<std::size_t>(step); ++i) {
-      passed += text(i == 0 ? "\"" : ", \"", kStepNames[i], "\"");
-    }
-    return text("\"step\": \"", nameOf(step), "\", \"passed\": [", passed, "]");
+  /// Members of a report: where allreduces go, and why; the step that was refused, and those
+  /// before.
+  std::string json() const {
+    const auto steps = size > 0 ? static_cast<std::size_t>(step) : 0;
+    const auto textOf = [](const char* name) { return inQuotes(name); };
+    return text("\"group\": ", inQuotes(line()), ", \"world_size\": ", size,
+                ", \"decision\": ", inQuotes(decision), ", \"reason\": ", inQuotes(reason),
+                ", \"step\": ", inQuotes(nameOf(step)), ", \"passed\": [",
+                joined(kStepNames, ", ", textOf, steps), "]");
   }
 
   std::string line() const {

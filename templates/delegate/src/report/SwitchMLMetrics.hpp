@@ -11,7 +11,6 @@
 #include <condition_variable>
 #include <ctime>
 #include <limits>
-#include <locale>
 #include <mutex>
 #include <thread>
 
@@ -60,19 +59,6 @@ class Times {
   std::atomic<std::uint64_t> sum_{0};  // nanoseconds
 };
 
-/// `value` in quotes, with `other` in the place of control characters and of those beyond `last`.
-inline std::string inQuotes(const std::string& value, unsigned char last = 0xff, char other = ' ') {
-  std::string out = "\"";
-  for (const char c : value) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-    }
-    const auto number = static_cast<unsigned char>(c);
-    out += number < ' ' || number > last ? other : c;
-  }
-  return out + '"';
-}
-
 /// Text in Prometheus' format. Each sample has the labels of the page before its own.
 class Page {
  public:
@@ -94,15 +80,12 @@ class Page {
 
   template <typename Value>
   void sample(const std::string& name, const Labels& more, Value value) {
-    out_ << name;
-    const char* before = "{";
-    for (const auto* const labels : {&labels_, &more}) {
-      for (const auto& label : *labels) {
-        out_ << before << label.first << '=' << inQuotes(label.second, '~', '?');  // ASCII alone
-        before = ",";
-      }
-    }
-    out_ << (*before == ',' ? "} " : " ") << value << '\n';
+    auto labels = labels_;
+    labels.insert(labels.end(), more.begin(), more.end());
+    const auto all = joined(labels, ",", [](const auto& label) {
+      return text(label.first, '=', inQuotes(label.second, '~', '?'));  // ASCII alone
+    });
+    out_ << name << (all.empty() ? "" : text('{', all, '}')) << ' ' << value << '\n';
   }
 
   void histogram(const std::string& name, const char* help, const Times& times) {
@@ -111,7 +94,8 @@ class Page {
     const auto counts = times.counts();
     for (std::size_t i = 0; i < counts.size(); ++i) {
       all += counts[i];
-      sample(name + "_bucket", {{"le", i < Times::kBounds.size() ? bound(i) : "+Inf"}}, all);
+      sample(name + "_bucket",
+             {{"le", i < Times::kBounds.size() ? text(Times::kBounds[i]) : "+Inf"}}, all);
     }
     sample(name + "_sum", {}, times.seconds());
     sample(name + "_count", {}, all);
@@ -120,13 +104,6 @@ class Page {
   std::string str() const { return out_.str(); }
 
  private:
-  static std::string bound(std::size_t i) {
-    std::ostringstream out;
-    out.imbue(std::locale::classic());
-    out << Times::kBounds[i];
-    return out.str();
-  }
-
   const Labels labels_;
   std::ostringstream out_;
 };

@@ -7,8 +7,6 @@
 namespace switchml_torch {
 namespace {
 
-using metrics::inQuotes;
-
 std::string termsJson(const std::string& agreed) {
   return joined(readTerms(agreed), ", ", [](const auto& term) {
     return text(inQuotes(term.first), ": ", inQuotes(term.second));
@@ -118,10 +116,7 @@ std::string Report::json() const {
               inQuotes(state.kind == DelegationState::Kind::kBroken ? state.why
                        : lost                                       ? kForked
                                                                     : ""),
-              ", \"group\": ", inQuotes(group.line()), ", \"world_size\": ", group.size,
-              ", \"decision\": ", inQuotes(group.decision),
-              ", \"reason\": ", inQuotes(group.reason), ", ", group.stepJson(),
-              ", \"objection\": ", inQuotes(group.objection),
+              ", ", group.json(), ", \"objection\": ", inQuotes(group.objection),
               ", \"late\": ", group.late ? "true" : "false", ", \"capabilities\": {",
               termsJson(group.capabilities), "}, \"terms\": {", termsJson(group.terms),
               "}, \"filled_in\": ", inQuotes(statistics_.filled.get()),
