@@ -2,6 +2,7 @@
 
 #include <ATen/ThreadLocalState.h>
 #include <Python.h>
+#include <c10/util/ScopeExit.h>
 
 #include <algorithm>
 #include <exception>
@@ -19,21 +20,12 @@ constexpr const char* kPrefix = "switchml-plugin";
 
 using Future = c10::ivalue::Future;
 
-/// Lets other threads have Python's lock for as long as this one waits for them.
-class Unlocked {
- public:
-  Unlocked() : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
-  ~Unlocked() {
-    if (state_ != nullptr) {
-      PyEval_RestoreThread(state_);
-    }
-  }
-  Unlocked(const Unlocked&) = delete;
-  Unlocked& operator=(const Unlocked&) = delete;
-
- private:
-  PyThreadState* const state_;
-};
+/// Lets other threads have Python's lock for as long as this one waits for them, until what it
+/// returns ends.
+std::unique_ptr<PyThreadState, decltype(&PyEval_RestoreThread)> unlocked() {
+  const bool locked = Py_IsInitialized() && PyGILState_Check();
+  return {locked ? PyEval_SaveThread() : nullptr, PyEval_RestoreThread};
+}
 
 /// Work of a torch that can make a stream wait for it. Torch waits for the future, which knows
 /// nothing of the copy back to a device. So the caller waits instead.
@@ -78,12 +70,8 @@ class PoolWork : public Blocking<c10d::Work> {
   c10::intrusive_ptr<Future> getFuture() override { return future_; }
 
   bool wait(std::chrono::milliseconds timeout) override {
-    struct Waiting {
-      explicit Waiting(std::atomic<int>& count) : count(count) { ++count; }
-      ~Waiting() { --count; }
-      std::atomic<int>& count;
-    };
-    const Waiting waiting(*call_.waiting);
+    ++*call_.waiting;
+    const auto waited = c10::make_scope_exit([this] { --*call_.waiting; });
     return Blocking::wait(timeout);
   }
 
@@ -250,26 +238,26 @@ bool areParts(const std::vector<at::Tensor>& targets, const std::vector<at::Tens
 /// Ring over the messages of a process group that has no other use. torch numbers the operations of
 /// a group without a lock.
 Ring ringOf(const c10::intrusive_ptr<Group>& gloo) {
-  const auto tensorOf = [](const void* data, std::size_t bytes) {
-    return at::from_blob(const_cast<void*>(data), {static_cast<std::int64_t>(bytes)}, at::kByte);
-  };
-  const auto transferOf = [gloo](c10::intrusive_ptr<c10d::Work> work) {
-    return Transfer{[gloo, work](std::chrono::milliseconds limit) { return work->wait(limit); },
-                    [work] { work->abort(); }};
-  };
-  const auto size = gloo->getSize();
   const auto mutex = std::make_shared<std::mutex>();
+  const auto begin = [=](auto call, int away, unsigned channel, const void* data,
+                         std::size_t bytes) {
+    std::vector<at::Tensor> tensors{
+        at::from_blob(const_cast<void*>(data), {static_cast<std::int64_t>(bytes)}, at::kByte)};
+    const auto size = gloo->getSize();
+    const auto other = (gloo->getRank() + size + away) % size;
+    std::unique_lock<std::mutex> lock(*mutex);
+    const auto work = ((*gloo).*call)(tensors, other, static_cast<int>(channel));
+    lock.unlock();
+    return Transfer{
+        [gloo = gloo, work](std::chrono::milliseconds limit) { return work->wait(limit); },
+        [work] { work->abort(); }};
+  };
   Ring ring;
   ring.send = [=](unsigned channel, const void* data, std::size_t bytes) {
-    std::vector<at::Tensor> tensors{tensorOf(data, bytes)};
-    const std::lock_guard<std::mutex> lock(*mutex);
-    return transferOf(gloo->send(tensors, (gloo->getRank() + 1) % size, static_cast<int>(channel)));
+    return begin(&Group::send, 1, channel, data, bytes);
   };
   ring.receive = [=](unsigned channel, void* data, std::size_t bytes) {
-    std::vector<at::Tensor> tensors{tensorOf(data, bytes)};
-    const std::lock_guard<std::mutex> lock(*mutex);
-    return transferOf(
-        gloo->recv(tensors, (gloo->getRank() + size - 1) % size, static_cast<int>(channel)));
+    return begin(&Group::recv, -1, channel, data, bytes);
   };
   return ring;
 }
@@ -330,7 +318,7 @@ ProcessGroupSwitchML::ProcessGroupSwitchML(c10::intrusive_ptr<c10d::Store> store
 }
 
 ProcessGroupSwitchML::~ProcessGroupSwitchML() {
-  const Unlocked unlocked;
+  const auto unlock = unlocked();
   if (pool_[0]->forked()) {
     static_cast<void>(wrapped_.release());  // its destructor would wait for the parent's threads
   } else {
@@ -341,7 +329,7 @@ ProcessGroupSwitchML::~ProcessGroupSwitchML() {
 }
 
 void ProcessGroupSwitchML::agree(const std::string& key, std::chrono::milliseconds timeout) {
-  const Unlocked unlocked;
+  const auto unlock = unlocked();
   *aborted_ = false;
   delegated_ = 0;
   const auto own = c10::make_intrusive<c10d::PrefixStore>(kPrefix + key, store_);
@@ -451,7 +439,7 @@ void ProcessGroupSwitchML::giveUp() {
   if (!isDelegating() || pool_[0]->forked()) {
     return;
   }
-  const Unlocked unlocked;
+  const auto unlock = unlocked();
   *aborted_ = true;
   delegate()->abort(pool_[0].get());
   std::unique_lock<std::mutex>(order_).unlock();  // no call is between its number and the pool
@@ -460,7 +448,7 @@ void ProcessGroupSwitchML::giveUp() {
 
 void ProcessGroupSwitchML::end() {
   if (!pool_[0]->forked()) {
-    const Unlocked unlocked;
+    const auto unlock = unlocked();
     pool_[0]->drain();
     leave(pool_);
   }
