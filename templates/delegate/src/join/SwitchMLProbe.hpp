@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/SwitchMLHost.hpp"
+#include "base/SwitchMLQuantize.hpp"
 
 namespace switchml_torch {
 
@@ -98,10 +99,8 @@ class Probe {
 
   /// SplitMix64: all bits of the result depend on all bits of the seed and of `i`.
   std::uint32_t mixed(std::uint64_t i) const {
-    auto x = seed_ + (i + 1) * 0x9e3779b97f4a7c15U;
-    x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
-    x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
-    return static_cast<std::uint32_t>((x ^ (x >> 31U)) >> 32U);
+    const auto bits = quantize::detail::mixed(seed_ + (i + 1) * 0x9e3779b97f4a7c15U);
+    return static_cast<std::uint32_t>(bits >> 32U);
   }
 
   std::uint32_t factor(std::uint64_t i) const {
