@@ -9,6 +9,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -70,9 +71,7 @@ class Threads {
     if (numel <= size || count_ == 0 || pid_ != getpid()) {
       return function(std::uint64_t{0}, numel);
     }
-    Row row{numel, size, &function, [](const void* call, std::uint64_t first, std::uint64_t last) {
-              (*static_cast<const Function*>(call))(first, last);
-            }};
+    Row row{numel, size, std::cref(function)};
     std::unique_lock<std::mutex> lock(mutex_);
     rows_.push_back(&row);
     lock.unlock();
@@ -87,8 +86,7 @@ class Threads {
   struct Row {
     std::uint64_t numel;
     std::uint64_t size;
-    const void* function;
-    void (*call)(const void* function, std::uint64_t first, std::uint64_t last);
+    std::function<void(std::uint64_t first, std::uint64_t last)> call;
     std::atomic<std::uint64_t> next{0};
     unsigned helpers = 0;
 
@@ -98,7 +96,7 @@ class Threads {
         if (first >= numel) {
           return;
         }
-        call(function, first, std::min(first + size, numel));
+        call(first, std::min(first + size, numel));
       }
     }
   };
