@@ -114,15 +114,14 @@ class Allreduce {
   Allreduce(const Context* context, const std::vector<Tensor>& inputs, const ReduceOp& op)
       : context_(context),
         request_{elementOf(inputs), opOf(op), inputs.size(),
-                 static_cast<std::uint64_t>(numelOf(inputs))},
-        open_(inputs.size() != 1) {
-    if (!open_) {
-      take();
+                 static_cast<std::uint64_t>(numelOf(inputs))} {
+    if (inputs.size() == 1) {
+      close(1);
     }
   }
 
   ~Allreduce() {
-    close();
+    close(request_.tensors);
     drop();
   }
 
@@ -138,11 +137,7 @@ class Allreduce {
   /// Says that the tensors are one row of elements. Called where the work is made. False when the
   /// call is left to Gloo.
   bool coalesce() noexcept {
-    if (open_) {
-      open_ = false;
-      request_.tensors = 1;
-      take();
-    }
+    close(1);
     return sequence_ != kNoSequence;
   }
 
@@ -150,7 +145,7 @@ class Allreduce {
   /// that is left to Gloo.
   template <typename Tensor>
   bool allreduce(std::vector<Tensor>& tensors) {
-    close();
+    close(request_.tensors);
     if (sequence_ == kNoSequence) {
       return false;
     }
@@ -182,9 +177,7 @@ class Allreduce {
           more.after(first, last);
         }
       };
-      const auto sequence = sequence_;
-      sequence_ = kNoSequence;
-      delegate()->reduce(sequence, request_, limit_, steps);
+      delegate()->reduce(std::exchange(sequence_, kNoSequence), request_, limit_, steps);
     } catch (...) {
       drop();
       throw;
@@ -192,22 +185,18 @@ class Allreduce {
   }
 
  private:
-  /// Several tensors that are not one row are left to Gloo, and counted.
-  void close() noexcept {
-    if (open_) {
-      open_ = false;
-      take();
+  /// Takes the number, once. Several tensors that are not one row are left to Gloo, and counted.
+  void close(std::size_t tensors) noexcept {
+    if (open_ && delegate() != nullptr) {
+      request_.tensors = tensors;
+      sequence_ = delegate()->takeSequence(context_, request_);
     }
-  }
-
-  void take() noexcept {
-    sequence_ = delegate() == nullptr ? kNoSequence : delegate()->takeSequence(context_, request_);
+    open_ = false;
   }
 
   void drop() noexcept {
     if (sequence_ != kNoSequence) {
-      delegate()->abandon(sequence_);
-      sequence_ = kNoSequence;
+      delegate()->abandon(std::exchange(sequence_, kNoSequence));
     }
   }
 
@@ -215,7 +204,7 @@ class Allreduce {
   Request request_;
   std::uint64_t sequence_ = kNoSequence;
   std::chrono::milliseconds limit_{0};
-  bool open_;  // whether the tensors are one row is not known yet
+  bool open_ = true;  // whether the tensors are one row is not known yet
 };
 
 }  // namespace switchml_torch
