@@ -79,7 +79,6 @@ class PoolWork : public Blocking<c10d::Work> {
   std::uint64_t getSequencenumber() const { return call_.sequence; }
   std::chrono::milliseconds getTimeout() const { return call_.timeout; }
 
- protected:
   /// The callbacks of the future run before `wait()` returns, so that the collectives that they
   /// call come before the caller's next.
   void end(std::exception_ptr failure, const std::vector<at::Tensor>& tensors) noexcept {
@@ -185,35 +184,6 @@ class ReduceWork : public PoolWork {
   std::unique_ptr<Allreduce> allreduce_;
   const at::ThreadLocalState state_;
   const std::unique_ptr<Staging> staging_;
-};
-
-/// Gloo's barrier, and the delegated works before it; it fails as they do.
-class BarrierWork : public PoolWork {
- public:
-  BarrierWork(InFlight::Works before, c10::intrusive_ptr<c10d::Work> inner, Call call)
-      : PoolWork(c10d::OpType::BARRIER, nullptr, {}, {}, std::move(call)),
-        before_(std::move(before)),
-        inner_(std::move(inner)) {}
-
-  /// Waits without the place, which the works that it waits for may need.
-  void run(WorkPool::Place& place) noexcept {
-    place.release();
-    std::exception_ptr failure;
-    try {
-      for (const auto& work : before_) {
-        work->c10d::Work::wait();  // no thread of the program waits
-      }
-      inner_->wait();
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    before_.clear();
-    end(failure, {});
-  }
-
- private:
-  InFlight::Works before_;
-  const c10::intrusive_ptr<c10d::Work> inner_;
 };
 
 /// True for tensors that Gloo takes as well. The delegate decides whether they are delegated.
@@ -423,10 +393,23 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::barrier(const c10d::Barrier
   if (before.empty()) {
     return inner;
   }
-  auto work = c10::make_intrusive<BarrierWork>(
-      std::move(before), std::move(inner),
+  auto work = c10::make_intrusive<PoolWork>(
+      c10d::OpType::BARRIER, nullptr, std::vector<at::Tensor>{}, std::vector<c10::Device>{},
       Call{getSequenceNumberForGroup(), limitOf(options.timeout), waiting_, [] {}});
-  pool_[0]->submit([work](WorkPool::Place& place) { work->run(place); });
+  pool_[0]->submit([work, before = std::move(before), inner](WorkPool::Place& place) mutable {
+    place.release();  // the works that it waits for may need it
+    std::exception_ptr failure;
+    try {
+      for (const auto& one : before) {
+        one->c10d::Work::wait();  // no thread of the program waits
+      }
+      inner->wait();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    before.clear();
+    work->end(failure, {});
+  });
   return work;
 }
 
