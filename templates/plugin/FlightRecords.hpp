@@ -74,7 +74,15 @@ class FlightRecords {
     }
     recorder_.next_ = (recorder_.next_ + 1) % recorder_.max_entries_;
     return [place, title, status = status_, &recorder = recorder_] {
-      succeed(recorder, place, title, *status);
+      const std::lock_guard<std::mutex> lock(recorder.mutex_);
+      const auto first = recorder.reset_epoch_start_idx_.at(place.first);
+      auto& entry = recorder.entries_[(first + place.second) % recorder.max_entries_];
+      if (Place(entry.reset_epoch_, entry.id_) == place) {  // else a newer one has taken its place
+        entry.time_discovered_started_ = entry.time_discovered_completed_ = c10::getTime();
+        entry.retired_ = true;
+        status->lastCompletedSeq = static_cast<std::int64_t>(entry.collective_seq_id_);
+        status->lastCompletedWorkName = title;
+      }
     };
   }
 
@@ -90,19 +98,6 @@ class FlightRecords {
       dims.push_back(tensor.dim());
       types.push_back(tensor.scalar_type());
       sizes.append(tensor.sizes().begin(), tensor.sizes().end());
-    }
-  }
-
-  static void succeed(Recorder& recorder, const Place& place, const char* title,
-                      c10d::ProcessGroupStatus& status) {
-    const std::lock_guard<std::mutex> lock(recorder.mutex_);
-    const auto first = recorder.reset_epoch_start_idx_.at(place.first);
-    auto& entry = recorder.entries_[(first + place.second) % recorder.max_entries_];
-    if (Place(entry.reset_epoch_, entry.id_) == place) {  // else a newer one has taken its place
-      entry.time_discovered_started_ = entry.time_discovered_completed_ = c10::getTime();
-      entry.retired_ = true;
-      status.lastCompletedSeq = static_cast<std::int64_t>(entry.collective_seq_id_);
-      status.lastCompletedWorkName = title;
     }
   }
 
