@@ -95,13 +95,6 @@ class Parts {
     }
   }
 
-  template <typename Function>
-  void each(const Function& function) const {
-    for (const auto& part : parts_) {
-      function(part.tensor);
-    }
-  }
-
  private:
   struct Extent {
     const char* begin;

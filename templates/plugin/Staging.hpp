@@ -89,8 +89,13 @@ class Staging {
         scatters_(!sources.areOne(targets_)) {
     const c10::DeviceGuard guard(device_);
     produced_.record(currentStream());
-    sources_.each([this](const at::Tensor& tensor) { use(tensor, streams_.out); });
-    targets_.each([this](const at::Tensor& tensor) { use(tensor, streams_.back); });
+    const auto numel = sources_.numel();
+    sources_.each(0, numel, [this](const at::Tensor& tensor, std::int64_t /*begin*/) {
+      use(tensor, streams_.out);
+    });
+    targets_.each(0, numel, [this](const at::Tensor& tensor, std::int64_t /*begin*/) {
+      use(tensor, streams_.back);
+    });
   }
 
   ~Staging() {
