@@ -120,7 +120,7 @@ class Face final : public Interface {
       }
       own.groups.countLeft(context, bytes);
     }
-    statistics.fallbacks[owns ? why : kGroup].fetch_add(1, std::memory_order_relaxed);
+    ++statistics.fallbacks[owns ? why : kGroup];
     return kNoSequence;
   }
 
@@ -145,11 +145,11 @@ class Face final : public Interface {
     const auto bytes = sumOverRanks(own.runtime, *group, sequence, request,
                                     {std::min(patience, group->longest), patience}, steps);
     if (bytes == 0) {
-      statistics.failover.calls.fetch_add(1, std::memory_order_relaxed);
+      ++statistics.failover.calls;
       return;
     }
-    statistics.calls.fetch_add(1, std::memory_order_relaxed);
-    statistics.bytes.fetch_add(bytes, std::memory_order_relaxed);
+    ++statistics.calls;
+    statistics.bytes += bytes;
     statistics.times.add(Library::Clock::now() - begun);
   }
 

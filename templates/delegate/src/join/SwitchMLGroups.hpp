@@ -49,9 +49,7 @@ class Groups {
   }
 
   /// Counts bytes of the delegating group. Lock-free.
-  void countDelegated(std::uint64_t bytes) noexcept {
-    delegated_.fetch_add(bytes, std::memory_order_relaxed);
-  }
+  void countDelegated(std::uint64_t bytes) noexcept { delegated_ += bytes; }
 
   /// Counts bytes that the group that owns `context` leaves to Gloo.
   void countLeft(const void* context, std::uint64_t bytes) noexcept {

@@ -32,22 +32,18 @@ class Times {
   void add(Clock::duration took) noexcept {
     const auto seconds = std::chrono::duration<double>(took).count();
     const auto* const bound = std::lower_bound(kBounds.begin(), kBounds.end(), seconds);
-    counts_[static_cast<std::size_t>(bound - kBounds.begin())].fetch_add(1,
-                                                                         std::memory_order_relaxed);
-    sum_.fetch_add(nanoseconds(took), std::memory_order_relaxed);
+    ++counts_[static_cast<std::size_t>(bound - kBounds.begin())];
+    sum_ += nanoseconds(took);
   }
 
   /// Counts of those up to each bound but not up to the one before it; the last has no bound.
   std::array<std::uint64_t, kBounds.size() + 1> counts() const {
     std::array<std::uint64_t, kBounds.size() + 1> out{};
-    std::transform(counts_.begin(), counts_.end(), out.begin(),
-                   [](const auto& count) { return count.load(std::memory_order_relaxed); });
+    std::copy(counts_.begin(), counts_.end(), out.begin());
     return out;
   }
 
-  double seconds() const {
-    return 1e-9 * static_cast<double>(sum_.load(std::memory_order_relaxed));
-  }
+  double seconds() const { return 1e-9 * static_cast<double>(sum_); }
 
   static std::uint64_t nanoseconds(Clock::duration took) noexcept {
     return static_cast<std::uint64_t>(

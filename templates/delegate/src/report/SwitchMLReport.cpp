@@ -16,16 +16,15 @@ std::string termsJson(const std::string& agreed) {
 }  // namespace
 
 std::string Report::metricsPage(bool last) const {
-  const auto count = [](const auto& counter) { return counter.load(std::memory_order_relaxed); };
   metrics::Page page(statistics_.labels.get());
   page.counter("switchml_allreduces_total", "Allreduces that SwitchML has summed.",
-               count(statistics_.calls));
+               statistics_.calls.load());
   page.counter("switchml_bytes_total", "Bytes of these allreduces on this rank.",
-               count(statistics_.bytes));
+               statistics_.bytes.load());
   page.begin("switchml_gloo_allreduces_total", "Allreduces that were left to Gloo.", "counter");
   for (std::size_t i = 0; i < kFallbacks; ++i) {
     page.sample("switchml_gloo_allreduces_total", {{"reason", kFallbackNames[i]}},
-                count(statistics_.fallbacks[i]));
+                statistics_.fallbacks[i].load());
   }
   page.counter("switchml_other_group_bytes_total",
                "Bytes that another group of as many ranks has left to Gloo.", groups_.left());
@@ -33,7 +32,7 @@ std::string Report::metricsPage(bool last) const {
                  statistics_.times);
   page.counter("switchml_waited_seconds_total",
                "Time that allreduces waited for the switch and other ranks.",
-               1e-9 * static_cast<double>(count(runtime_.waited)));
+               1e-9 * static_cast<double>(runtime_.waited.load()));
   if (const auto counted = runtime_.library.packets(); counted.known) {
     page.counter("switchml_packets_sent_total", "Packets that were sent.", counted.sent);
     page.counter("switchml_packets_answered_total", "Answers of the switch.", counted.answers);
@@ -44,11 +43,11 @@ std::string Report::metricsPage(bool last) const {
   }
   const auto& failover = statistics_.failover;
   page.counter("switchml_failovers_total", "Failures after which the ranks went on over Gloo.",
-               count(failover.failovers));
+               failover.failovers.load());
   page.counter("switchml_returns_total", "Failures after which they have returned to SwitchML.",
-               count(failover.returns));
+               failover.returns.load());
   page.counter("switchml_failover_allreduces_total", "Allreduces that went over Gloo then.",
-               count(failover.calls));
+               failover.calls.load());
   page.counter("switchml_failover_seconds_total", "Time over Gloo after these failures.",
                failover.seconds());
   page.begin("switchml_written_timestamp_seconds", "Unix time of this write, in seconds.", "gauge");
