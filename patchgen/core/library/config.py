@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from patchgen.core.library.settings import DEFAULTS, PREPOSTPROCESSORS, SETTINGS
@@ -19,19 +18,6 @@ AUTO = "auto"
 
 _BY_RANK = {setting.name for setting in SETTINGS if setting.by_rank}
 _PLACES = "/etc/switchml.cfg, ./switchml.cfg or ./switchml-<hostname>.cfg, the first that exists"
-
-
-@dataclass(frozen=True)
-class Config:
-    """Configuration of a rank, whose numbers are within the library's limits."""
-
-    rank: int | None
-    """None where the rank in the process group is filled in."""
-    workers: int | None
-    """None where the size of the process group is filled in."""
-    backend: str
-    values: Mapping[str, str]
-    """Values by section and key, such as `general.rank`."""
 
 
 def load(path: str) -> str:
@@ -99,26 +85,6 @@ def parse(text: str) -> dict[str, str]:
         elif line.value and not line.begins:
             raise ValueError(f"line {number} is no 'key = value'")
     return values
-
-
-def read(text: str) -> Config:
-    """Parse a configuration.
-
-    Raises:
-        ValueError: the library would refuse the text; the message has the reason.
-    """
-    values = parse(text)
-    rank, workers = (_number(key, values.get(f"general.{key}")) for key in ("rank", "num_workers"))
-    return Config(rank, workers, values.get("general.backend", DEFAULTS["general.backend"]), values)
-
-
-def _number(key: str, value: str | None) -> int | None:
-    """Return the number of a setting; None where each rank fills it in."""
-    if value in {None, AUTO} or "${" in value:
-        return None
-    if not (value.isascii() and value.isdigit() and int(value) <= MAX_WORKERS):
-        raise ValueError(f"{key} = {value} is not a number from 0 to {MAX_WORKERS}")
-    return int(value)
 
 
 def without_numbers(text: str) -> str:
