@@ -15,7 +15,6 @@ from patchgen.core.wheel.workspace import Workspace
 from patchgen.system import files
 from patchgen.system.files import Artifact
 
-_DIGITS = 12  # digits of a SHA-256
 _RUNTIME = ("numpy",)  # packages whose limits hold at run time as well
 _CONSTRAINTS = """\
 # For every `pip install --constraint` beside this torch: pip then fails where it would replace it.

@@ -19,7 +19,6 @@ KIND = "wheel"
 PATCH = "switchml_pytorch.patch"
 LOCK = "conda-lock.yml"
 CLIENT = origin.ARCHIVE
-SUFFIX = statement.SUFFIX
 
 
 @dataclass(frozen=True)

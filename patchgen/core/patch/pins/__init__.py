@@ -58,8 +58,8 @@ class Pin(NamedTuple):
 
     The fields from `source_dir` to `cmake_source_dir` are for the templates. `hooks_sha256` is the
     digest of the rendered hooks, for which alone the post-images are valid. Releases of one
-    `layout` have the fields of LAYOUT in common. `grafts` are other commits with the same process
-    group, which is all that a graft needs. `recipe` is what `core.recipes` reads.
+    `layout` have these fields and the anchors in common. `grafts` are other commits with the same
+    process group, which is all that a graft needs. `recipe` is what `core.recipes` reads.
     """
 
     name: str
@@ -88,19 +88,6 @@ class Pin(NamedTuple):
     def anchored(self) -> tuple[str, ...]:
         """Paths of the files with anchors."""
         return tuple(dict.fromkeys(anchor.file for anchor in self.anchors))
-
-
-LAYOUT = (
-    "layout",
-    "source_dir",
-    "target",
-    "include_prefix",
-    "options_access",
-    "cxx_standard",
-    "cmake_indent",
-    "cmake_source_dir",
-    "anchors",
-)
 
 
 def from_json(text: str) -> Pin:

@@ -60,7 +60,8 @@ def test_shipped_pins_are_in_the_order_of_their_releases() -> None:
 def test_shipped_pins_belong_to_the_templates(pin: pins.Pin) -> None:
     assert render.pinned_hooks(pin)
     like = pins.of_layout(pin.layout, SHIPPED)
-    for name in pins.LAYOUT:
+    own = {"name", "version", "commit", "hooks_sha256", "files", "recipe", "grafts"}
+    for name in {*pins.Pin._fields} - own:
         assert getattr(pin, name) == getattr(like, name)
     assert Path(pins.path_of(pin)).read_text() == pins.to_json(pin)
     for file in pin.files:
