@@ -6,9 +6,8 @@ import base64
 import hashlib
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from patchgen.core.patch import pins
@@ -48,7 +47,7 @@ def make_inputs(
         (), {},
     )  # fmt: skip
     given: dict[str, Any] = {"pin": PIN, "options": OPTIONS, **request}
-    tools: Any = SimpleNamespace(data=lambda: dict(toolchain))
+    tools: Any = make_dataclass("Tools", toolchain)(**toolchain)
     return WheelInputs(
         BuildRequest(
             work="/w", output="", python=None, lock="", environment="", environ={}, **given

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from patchgen.core.library import origin
 from patchgen.core.source import Source
@@ -72,7 +72,7 @@ def _resolved(inputs: WheelInputs) -> dict[str, object]:
     request, sandbox = inputs.request, inputs.sandbox
     return {
         "version": request.version,
-        "toolchain": inputs.env.toolchain.data(),
+        "toolchain": asdict(inputs.env.toolchain),
         "SOURCE_DATE_EPOCH": inputs.source.epoch,
         "buildPath": paths.printable(sandbox.path(request.source)),
         "isolation": {

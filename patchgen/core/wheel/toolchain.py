@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from patchgen.system import interpreter
+from patchgen.system import files, interpreter
 from patchgen.system.native import tools
 from patchgen.system.process import LIMIT, run
 
@@ -38,14 +36,10 @@ class Toolchain:
     archives: Sequence[str] = ()
     """URLs of the archives of an image's Debian packages; empty outside an image."""
 
-    def data(self) -> dict[str, object]:
-        """Return plain data for the journal and the provenance."""
-        return asdict(self)
-
     @property
     def identity(self) -> str:
         """SHA-256 of all versions; objects of another toolchain are not reused."""
-        return hashlib.sha256(json.dumps(self.data(), sort_keys=True).encode()).hexdigest()
+        return files.digest(asdict(self))
 
 
 def find(python: str, environ: Mapping[str, str]) -> Toolchain:

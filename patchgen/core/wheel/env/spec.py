@@ -6,8 +6,6 @@ script may run, and `virtual_packages`, which the solver assumes about the machi
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +14,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from patchgen.errors import OptionsError, file_errors
+from patchgen.system import files
 
 KEY = "x-switchml"
 DEFAULT_PLATFORM = "linux-64"
@@ -52,7 +51,7 @@ class EnvironmentFile:
     def content_hash(self, platform: str) -> str:
         """Return the SHA-256 of what a solution depends on."""
         content = [self.channels, self.dependencies, self.link_scripts, self.virtual_packages]
-        return hashlib.sha256(json.dumps([platform, *content]).encode()).hexdigest()
+        return files.digest([platform, *content])
 
     def virtual(self, platform: str) -> dict[str, str]:
         """Return versions of virtual packages (VERSION[=BUILD]) for the solver.

@@ -26,7 +26,6 @@ def test_both_compilers_are_named_with_their_versions(tmp_path: Path) -> None:
     assert (found.compiler, found.c_compiler) == (plus, plain)
     assert found.programs["c++"] == "plus 3 --version"
     assert found.programs["cc"] == "plain 4 -m64 --version"
-    assert found.data()["c_compiler"] == plain
     program(tmp_path / "my cc", "plain 5")
     assert toolchain.find(sys.executable, environ).identity != found.identity
 
@@ -41,7 +40,7 @@ def test_an_image_names_the_archives_of_its_packages(
     archives.write_text("http://one/debian http://one/debian-security\n")
     named = ["http://one/debian", "http://one/debian-security"]
     assert tools.describe_tools(environ)["archives"] == named
-    assert toolchain.find(sys.executable, environ).data()["archives"] == named
+    assert toolchain.find(sys.executable, environ).archives == named
 
 
 @pytest.mark.parametrize("variable", ["CC", "CXX"])
