@@ -90,7 +90,7 @@ def build(
 
 def _plan_lines(plan: Plan) -> Iterator[str]:
     """Yield the lines of the plan; the value after a name can be copied into a shell."""
-    request = plan.request
+    request = plan.workspace.request
     variables = [f"{key}={shlex.quote(value)}" for key, value in plan.variables.items()]
     yield f"PyTorch {request.pin.name} ({request.pin.commit[:12]}) as torch {request.version}"
     yield f"  options      {options_line(request.options)}"
@@ -107,7 +107,7 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
 
 def _sandbox_line(plan: Plan) -> str:
     """Return the path under which programs see the work directory, and their network access."""
-    sandbox, remote = plan.sandbox, plan.request.remote_cache
+    sandbox, remote = plan.workspace.sandbox, plan.workspace.request.remote_cache
     if sandbox.fixed:
         network = f"with your network for {remote}" if remote else "without network"
         return f"{sandbox.inside}, {network}"
@@ -115,14 +115,14 @@ def _sandbox_line(plan: Plan) -> str:
 
 
 def _plan_data(plan: Plan) -> dict[str, object]:
-    request = plan.request
+    request = plan.workspace.request
     return {
         "pin": request.pin.name,
         "commit": request.pin.commit,
         "version": request.version,
         "options": options_data(request.options),
         "work": request.work,
-        "seen": plan.sandbox.inside,
+        "seen": plan.workspace.sandbox.inside,
         "output": request.output,
         "python": request.python,
         "lock": None if request.python else request.lock,

@@ -11,7 +11,6 @@ from patchgen.core.wheel import delivery, stages, workspace
 from patchgen.core.wheel.check import check_build
 from patchgen.core.wheel.delivery import Delivered
 from patchgen.core.wheel.request import BuildRequest
-from patchgen.core.wheel.sandbox import Sandbox
 from patchgen.core.wheel.stages import environment
 from patchgen.core.wheel.values import Built, Stage
 from patchgen.core.wheel.workspace import Workspace
@@ -34,26 +33,16 @@ class Plan:
     """Requirements that are missing; empty if no stage to run needs them."""
 
     @property
-    def request(self) -> BuildRequest:
-        """Request that this is the plan of."""
-        return self.workspace.request
-
-    @property
-    def sandbox(self) -> Sandbox:
-        """The work directory, under the path that programs see."""
-        return self.workspace.sandbox
-
-    @property
     def stages(self) -> list[tuple[str, bool]]:
         """Name of each stage, and whether it is done."""
-        listed = stages.list_stages(self.request)
+        listed = stages.list_stages(self.workspace.request)
         done = len(listed) if self.first is None else listed.index(self.first)
         return [(stage.value, number < done) for number, stage in enumerate(listed)]
 
     @property
     def variables(self) -> Mapping[str, str]:
         """Variables of the build, as far as they are known without the environment."""
-        return environment.read_variables(self.request, self.sandbox)
+        return environment.read_variables(self.workspace.request, self.workspace.sandbox)
 
 
 def plan(request: BuildRequest) -> Plan:

@@ -12,7 +12,7 @@ from patchgen.core.recipes import Recipe
 from patchgen.core.wheel import provenance
 from patchgen.core.wheel.values import Built, Stage
 from patchgen.core.wheel.workspace import Workspace
-from patchgen.system import files
+from patchgen.system import files, statement
 from patchgen.system.files import Artifact
 
 _RUNTIME = ("numpy",)  # packages whose limits hold at run time as well
@@ -67,7 +67,7 @@ def deliver(workspace: Workspace, built: Built) -> Delivered:
         constraints: compose_constraints(request.version, request.recipe).encode(),
     }.items():
         files.replace(os.fsencode(path), content)
-    beside = (patched, constraints, provenance.write(wheel, inputs))
+    beside = (patched, constraints, statement.write(wheel, provenance.describe(inputs)))
     commands = list_commands(python, wheel, constraints, request.recipe)
     return Delivered(wheel, built.wheel.sha256, python, beside, tuple(map(shlex.join, commands)))
 

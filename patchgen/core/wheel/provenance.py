@@ -36,17 +36,8 @@ class WheelInputs:
     """Network access by stage: loopback or host."""
 
 
-def write(wheel: str, inputs: WheelInputs) -> str:
-    """Write WHEEL.provenance.json, and return its path; equal inputs give equal bytes.
-
-    Raises:
-        FileError: the file cannot be written.
-    """
-    return statement.write(wheel, describe(inputs))
-
-
 def describe(inputs: WheelInputs) -> Provenance:
-    """Return the provenance of a wheel."""
+    """Return the provenance of a wheel; equal inputs give equal provenances."""
     return Provenance(
         kind=KIND,
         subjects=(inputs.wheel,) if inputs.wheel else (),

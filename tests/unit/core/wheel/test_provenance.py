@@ -9,8 +9,9 @@ from typing import Any
 from support.wheelhouse import COMMIT, COMMITS, GLOO, PROVENANCE, TOOLCHAIN, make_inputs
 
 from patchgen import __version__
-from patchgen.core.wheel.provenance import WheelInputs, describe, write
+from patchgen.core.wheel.provenance import WheelInputs, describe
 from patchgen.system.files import measure
+from patchgen.system.statement import write
 
 
 def definition(provenance: WheelInputs = PROVENANCE) -> Any:  # JSON
@@ -94,10 +95,10 @@ def test_what_there_is_none_of_is_left_out() -> None:
 
 def test_the_same_values_give_the_same_bytes(tmp_path: Path) -> None:
     wheel = str(tmp_path / "a.whl")
-    path = write(wheel, PROVENANCE)
+    path = write(wheel, describe(PROVENANCE))
     assert path == f"{wheel}.provenance.json"
     first = measure(path)
     turned = dict(reversed(COMMITS.items()))
-    assert measure(write(wheel, make_inputs(commits=turned))) == first
+    assert measure(write(wheel, describe(make_inputs(commits=turned)))) == first
     with open(path, encoding="ascii") as file:
         assert json.load(file) == describe(PROVENANCE).statement()
