@@ -73,6 +73,7 @@ def build(
 ) -> None:
     """Compile a graft, and try it in its torch."""
     from patchgen.extras.install import graft as grafts
+    from patchgen.extras.install.graft.sources import GraftOrigin
 
     options, directory = variables.read(), params.cache(cache)
     python = interpreter.locate(torch_python)
@@ -83,7 +84,7 @@ def build(
     made = grafts.GraftRequest(
         library,
         torch,
-        grafts.GraftOrigin(directory, remotes),
+        GraftOrigin(directory, remotes),
         os.environ,
         source=tree,
         cuda_home=cuda_home,
@@ -106,14 +107,14 @@ def install(library: str, torch_python: str, *, user: bool) -> None:
 
     LIB.so was written by `graft build` for the same torch.
     """
-    from patchgen.extras.install import graft as grafts
+    from patchgen.extras.install.graft import identity, installing
 
     python = interpreter.locate(torch_python)
     torch = params.torch_of(python)
-    why = grafts.misfit(grafts.read(library), torch.root)
+    why = identity.misfit(identity.read(library), torch.root)
     if why:
         raise TreeError(f"the graft {library}: {why}")
-    package = grafts.install(python, library, os.environ, user=user)
+    package = installing.install(python, library, os.environ, user=user)
     say(f"installed in {package}: {python} loads it whenever it imports torch")
 
 
@@ -122,8 +123,8 @@ def install(library: str, torch_python: str, *, user: bool) -> None:
 @click.option("--user", is_flag=True, help="Uninstall the graft of `graft install --user`.")
 def uninstall(torch_python: str, *, user: bool) -> None:
     """Uninstall a graft."""
-    from patchgen.extras.install import graft as grafts
+    from patchgen.extras.install.graft import installing
 
     python = interpreter.locate(torch_python)
-    package = grafts.uninstall(python, os.environ, user=user)
+    package = installing.uninstall(python, os.environ, user=user)
     say(f"removed {package}" if package else f"{python}: no graft is installed; nothing to do")

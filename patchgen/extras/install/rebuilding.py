@@ -11,6 +11,7 @@ from patchgen.core.wheel.rebuild import RebuildRequest, RecordedBuild, requireme
 from patchgen.core.wheel.rebuild.requirements import Rebuildable, Requirement
 from patchgen.errors import file_errors
 from patchgen.extras.install import graft, plugin, provenance
+from patchgen.extras.install.graft.sources import GraftOrigin
 from patchgen.extras.install.plugin import bundle
 
 _COMPARED = ("version", "commit", "root", "python_version")
@@ -56,7 +57,7 @@ def read_graft(original: RecordedBuild, request: RebuildRequest) -> Rebuildable:
         wanted = graft.GraftRequest(
             options,
             _probe(original, request),
-            graft.GraftOrigin(cache, request.remotes),
+            GraftOrigin(cache, request.remotes),
             environ,
             source=request.source,
             cuda_home=request.environ.get("CUDA_HOME"),

@@ -11,7 +11,7 @@ import pytest
 from support import graft as graft_support
 from support.graft import COMMIT, VERSION, Fake, python_run
 
-from patchgen.extras.install import graft as grafting
+from patchgen.extras.install.graft import installing
 
 SHOWN = "import torch, switchml_graft; print(torch.grafted, switchml_graft.loaded)"
 
@@ -31,7 +31,7 @@ def launched(
 ) -> subprocess.CompletedProcess[str]:
     """A program of the fake torch, with the hook on PYTHONPATH."""
     directory = torch.site.parent / "hook"
-    environ = grafting.launching(str(graft), str(directory), {"PYTHONPATH": str(torch.site)})
+    environ = installing.launching(str(graft), str(directory), {"PYTHONPATH": str(torch.site)})
     environ["SWITCHML_GRAFT"] = str(graft)
     return python_run(sys.executable, *arguments, **{**environ, **env})
 
@@ -166,9 +166,9 @@ def test_the_sitecustomize_of_the_user_is_run(torch: Fake, graft: Path) -> None:
 
 def test_the_environment_of_the_user_stays(tmp_path: Path) -> None:
     given = {"PYTHONPATH": "/a:/b", "OTHER": "1", "SWITCHML_GRAFT": "/old.so"}
-    environ = grafting.launching("lib.so", str(tmp_path), given)
+    environ = installing.launching("lib.so", str(tmp_path), given)
     assert environ == {
         "PYTHONPATH": f"{tmp_path}:/a:/b", "OTHER": "1",
         "SWITCHML_GRAFT": os.path.abspath("lib.so"),
     }  # fmt: skip
-    assert grafting.launching("lib.so", str(tmp_path), {})["PYTHONPATH"] == str(tmp_path)
+    assert installing.launching("lib.so", str(tmp_path), {})["PYTHONPATH"] == str(tmp_path)

@@ -19,8 +19,7 @@ from patchgen.extras.install import provenance
 from patchgen.extras.install.graft import cuda as cudas
 from patchgen.extras.install.graft import identity as identities
 from patchgen.extras.install.graft import installing, project
-from patchgen.extras.install.graft.identity import Identity, misfit, read
-from patchgen.extras.install.graft.installing import install, launching, place, uninstall
+from patchgen.extras.install.graft.identity import Identity
 from patchgen.extras.install.graft.sources import GraftOrigin, gather
 from patchgen.extras.install.payload import graft_hook, graft_trial
 from patchgen.options import Options
@@ -28,22 +27,6 @@ from patchgen.system import files, native, outputs, statement
 from patchgen.system.native import Product
 
 _LOGGER = logging.getLogger(__name__)
-
-__all__ = [
-    "GraftOrigin",
-    "GraftRequest",
-    "Identity",
-    "build",
-    "compile_graft",
-    "install",
-    "launching",
-    "misfit",
-    "place",
-    "probe_grafted",
-    "provide",
-    "read",
-    "uninstall",
-]
 
 
 @dataclass(frozen=True)
@@ -123,7 +106,7 @@ def _attempt(library: str, torch: Torch, environ: Mapping[str, str]) -> None:
         ToolError: torch rejects the graft, or keeps its own process group.
     """
     with files.scratch("try") as directory:
-        place(directory)
+        installing.place(directory)
         own = {
             **{name: value for name, value in environ.items() if not name.startswith("GLOO_")},
             **ALONE,
@@ -162,7 +145,7 @@ def provide(
         FileError: the directory cannot be written.
     """
     made = compile_graft(GraftRequest(options, torch, GraftOrigin(cache), environ)).product
-    return launching(made.path, directory, environ), made.new
+    return installing.launching(made.path, directory, environ), made.new
 
 
 def probe_grafted(
@@ -186,7 +169,7 @@ def probe_grafted(
         FileError: the directory cannot be written.
     """
     identity = identities.read(library)
-    loading = launching(library, directory, environ)
+    loading = installing.launching(library, directory, environ)
     installed = found = probe_torch(python, loading)
     if installed.torch is None:  # find out whether the graft is the reason
         found = probe_torch(python, {**environ, graft_hook.VARIABLE: "0"})

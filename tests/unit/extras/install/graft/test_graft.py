@@ -13,8 +13,8 @@ from support import miniature
 from patchgen.core.patch import pins
 from patchgen.core.torch import Torch
 from patchgen.errors import OptionsError, ToolError, TreeError
-from patchgen.extras.install.graft import cuda, identity, misfit, project, read
-from patchgen.extras.install.graft.identity import Identity
+from patchgen.extras.install.graft import cuda, identity, project
+from patchgen.extras.install.graft.identity import Identity, misfit, read
 from patchgen.extras.install.graft.sources import (
     GraftOrigin,
     check_version,
