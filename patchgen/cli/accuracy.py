@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from patchgen.cli.console import Command, option, print_json, progress
+from patchgen.cli.console import Command, option, print_result, progress
 from patchgen.cli.params import json_option
 from patchgen.errors import OptionsError
 
@@ -89,8 +89,5 @@ def accuracy(
     ]  # fmt: skip
     with progress():
         measured = measure.measure(values, methods)
-    if as_json:
-        print_json(measure.data(values, measured))
-    else:
-        for line in measure.lines(values, measured):
-            click.echo(line)
+    lines, data = measure.lines(values, measured), measure.data(values, measured)
+    print_result(lines, data, as_json=as_json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from patchgen.cli import params
-from patchgen.cli.console import Command, data, print_json, progress, say_all
+from patchgen.cli.console import Command, data, print_json, print_result, progress, say_all
 from patchgen.cli.params import json_option
 from patchgen.core.patch.report import options_data, options_line
 from patchgen.system.interpreter import locate
@@ -77,10 +77,7 @@ def build(
     )
     if dry_run:
         plan = wheel.plan(request)
-        if as_json:
-            print_json(_plan_data(plan))
-        else:
-            click.echo("\n".join(_plan_lines(plan)))
+        print_result(_plan_lines(plan), _plan_data(plan), as_json=as_json)
         wheel.refuse_missing(plan.missing)
         return
     with progress():

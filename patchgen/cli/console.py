@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import TYPE_CHECKING, Any, Callable, NoReturn, TextIO
 
@@ -11,7 +10,8 @@ import click
 from patchgen.errors import CheckError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from patchgen.system.checks import Check
 
@@ -112,13 +112,20 @@ def print_json(data: object) -> None:
     click.echo(json.dumps(data, indent=2))
 
 
-@contextlib.contextmanager
-def progress() -> Iterator[None]:
-    """Show each step that the package logs while the block runs."""
-    from patchgen.cli import steps
+def print_result(lines: Iterable[str], data: object, *, as_json: bool) -> None:
+    """Print a result on stdout: lines for people, or data for scripts."""
+    if as_json:
+        print_json(data)
+        return
+    for line in lines:
+        click.echo(line)
 
-    with steps.show_steps(say):
-        yield
+
+def progress() -> AbstractContextManager[object]:
+    """Show each step that the package logs while the block runs."""
+    from patchgen.cli.steps import Steps
+
+    return Steps(say)
 
 
 def show_checks(checks: Sequence[Check], *, as_json: bool, **about: object) -> None:

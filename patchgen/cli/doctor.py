@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from patchgen.cli import params
-from patchgen.cli.console import Command, end, print_json, progress, say_all
+from patchgen.cli.console import Command, end, print_result, progress, say_all
 from patchgen.cli.lab_options import CONFIG, lab_options
 from patchgen.cli.params import json_option, simulating_options
 from patchgen.errors import CheckError
@@ -106,10 +106,6 @@ def doctor(
             measures=times,
             simulated=setup.switch is not None,
         )
-    if as_json:
-        print_json(report)
-    else:
-        for line in table.lines(report):
-            click.echo(line)
+    print_result(table.lines(report), report, as_json=as_json)
     if not report["holds"]:
         end(CheckError.exit_code)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from patchgen.cli import params, path_types
-from patchgen.cli.console import Command, Group, completing, print_json, progress, say
+from patchgen.cli.console import Command, Group, completing, print_result, progress, say
 from patchgen.cli.params import json_option
 from patchgen.core.patch import pins as known
 from patchgen.core.patch import report
@@ -29,11 +29,8 @@ def pins(*, as_json: bool) -> None:
     if click.get_current_context().invoked_subcommand is not None:
         return
     shipped = known.shipped()
-    if as_json:
-        print_json([report.pin_data(pin) for pin in shipped])
-    else:
-        for pin in shipped:
-            click.echo(report.pin_line(pin))
+    data = [report.pin_data(pin) for pin in shipped]
+    print_result(map(report.pin_line, shipped), data, as_json=as_json)
 
 
 @pins.command(cls=Command)

@@ -7,7 +7,7 @@ import shutil
 
 import click
 
-from patchgen.cli.console import Command, end, print_json
+from patchgen.cli.console import Command, end, print_result
 from patchgen.cli.params import json_option, known_pins, pytorch_option
 from patchgen.core.patch import report, state
 from patchgen.errors import TreeError
@@ -38,11 +38,7 @@ def status(target: str, pytorch: str | None, *, as_json: bool) -> None:
     if not os.path.isdir(os.path.abspath(target)):
         raise TreeError(f"{target}: no such directory, python or wheel")
     found = state.inspect(paths.from_native(target), (wanted,) if wanted else known)
-    if as_json:
-        print_json(report.state_data(found))
-    else:
-        for line in report.state_lines(found):
-            click.echo(line)
+    print_result(report.state_lines(found), report.state_data(found), as_json=as_json)
     if found.overall not in (state.Overall.CLEAN, state.Overall.PATCHED):
         end(TreeError.exit_code)
 
@@ -53,10 +49,6 @@ def _show_torch(target: str, *, as_json: bool) -> None:
         summary = summarize_wheel(target)
     else:
         summary = summarize_python(interpreter.locate(target), os.environ)
-    if as_json:
-        print_json(summary.data())
-    else:
-        for line in summary.lines():
-            click.echo(line)
+    print_result(summary.lines(), summary.data(), as_json=as_json)
     if not summary.sound:
         end(TreeError.exit_code)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import sys
 import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Callable
 
     from rich.progress import Progress
@@ -21,7 +19,8 @@ _SHORT = 90  # seconds; a longer time is printed in minutes
 class Steps(logging.Handler):
     """Log handler that prints a line for each step, and a progress bar on a terminal.
 
-    Handles the records of `system.progress`.
+    As a context it shows what the package logs while the block runs. Its records are those of
+    `system.progress`.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -31,6 +30,14 @@ class Steps(logging.Handler):
         self._step = ""
         self._begun = 0.0
         self._tenth = -1
+
+    def __enter__(self) -> None:
+        _LOGGER.addHandler(self)
+        _LOGGER.setLevel(logging.INFO)
+
+    def __exit__(self, *_: object) -> None:
+        _LOGGER.removeHandler(self)
+        self.close()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show the beginning of a step, or how much of it is done."""
@@ -80,16 +87,3 @@ class Steps(logging.Handler):
 
 def _minutes(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < _SHORT else f"{seconds / 60:.0f} min"
-
-
-@contextlib.contextmanager
-def show_steps(say: Callable[[str], None]) -> Iterator[None]:
-    """Show each step that the package logs while the block runs."""
-    handler = Steps(say)
-    _LOGGER.addHandler(handler)
-    _LOGGER.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        _LOGGER.removeHandler(handler)
-        handler.close()
