@@ -54,8 +54,9 @@ def lock(
     source: str, output: str, platform: str, channels: tuple[str, ...], cache: str | None
 ) -> None:
     """Solve an environment file, and write a lock of every package with its hashes."""
-    _require()
     from patchgen.core.wheel import env as conda
+
+    conda.require()
     from patchgen.core.wheel.env import locking
 
     with progress():
@@ -78,7 +79,9 @@ def create(prefix: str, lock_file: str, cache: str | None) -> None:
 
     Checks every hash. Runs only the post-link scripts that the environment file allows.
     """
-    _require()
+    from patchgen.core.wheel import env as conda
+
+    conda.require()
     from patchgen.core.wheel.env import lockfile
     from patchgen.core.wheel.env import prefix as prefixes
 
@@ -89,9 +92,3 @@ def create(prefix: str, lock_file: str, cache: str | None) -> None:
             say(f"warning: {stale}")
         prefixes.create_prefix(read, prefix, params.cache(cache), os.environ)
     say(f"{prefix}: {len(read.packages)} packages")
-
-
-def _require() -> None:
-    from patchgen.core.wheel import env as conda
-
-    conda.require()

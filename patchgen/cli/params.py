@@ -29,6 +29,7 @@ Command = Callable[..., Any]
 
 LOCK = "conda-lock.yml"
 ENVIRONMENT = "environment.yml"
+WORK = "/var/tmp/switchml-patch"  # noqa: S108  # survives a reboot; not secret
 LIBRARY = "Client library"
 PATHS = "Files and directories"
 _ABOUT_LIBRARY = [variable for variable in VARIABLES if variable.name != "BUILDDIR"]
@@ -66,7 +67,7 @@ work_option = option(
     type=path_types.Named(),
     metavar="DIR",
     help="Directory for source, environment and objects. Its path gets into the wheel only where "
-    "mount namespaces are not allowed. [default: /var/tmp/switchml-patch/VERSION]",
+    f"mount namespaces are not allowed. [default: {WORK}/VERSION]",
 )
 python_option = click.option(
     "--python", "interpreter", type=path_types.Named(), metavar="PYTHON",
@@ -286,12 +287,15 @@ def _read_request(given: Mapping[str, Any]) -> BuildRequest:
     """
     from patchgen.core.wheel import BuildRequest, env  # few commands need it
 
-    pin, cwd = chosen_pin(given["pytorch"]), os.getcwd()
+    known, wanted = known_pins(given["pytorch"])
+    pin, cwd = wanted or pins.find(pins.DEFAULT, known), os.getcwd()
     options = given["variables"].read()
+    # By default a fixed path, because it may get into the wheel.
+    work = given["work"] or f"{WORK}/{pin.version}"
     return BuildRequest(
         pin=pin,
         options=options,
-        work=os.path.normpath(os.path.join(cwd, given["work"] or find_work(pin))),
+        work=os.path.normpath(os.path.join(cwd, work)),
         output=os.fsdecode(paths.encode(options.builddir)),
         python=given["interpreter"],
         lock=os.path.join(cwd, given["lock_file"]),
@@ -316,16 +320,6 @@ def known_pins(pytorch: str | None) -> tuple[tuple[Pin, ...], Pin | None]:
     return (shipped if wanted in shipped else (wanted, *shipped)), wanted
 
 
-def chosen_pin(pytorch: str | None) -> Pin:
-    """Return the pin that the user named, else the default pin.
-
-    Raises:
-        OptionsError: the pin is unknown.
-    """
-    known, wanted = known_pins(pytorch)
-    return wanted or pins.find(pins.DEFAULT, known)
-
-
 def torch_of(python: str) -> Torch:
     """Return the torch of an interpreter, which must have Gloo."""
     from patchgen.core.torch import probe_torch  # few commands need it
@@ -333,11 +327,6 @@ def torch_of(python: str) -> Torch:
     # An installed graft is not loaded, because it may no longer fit.
     environ = {**os.environ, "SWITCHML_GRAFT": "0"}
     return probe_torch(python, environ).require_gloo()
-
-
-def find_work(pin: Pin) -> str:
-    """Return the default work directory: a fixed path, because it may get into the wheel."""
-    return f"/var/tmp/switchml-patch/{pin.version}"  # noqa: S108  # survives a reboot; not secret
 
 
 def cache(given: str | None) -> str:

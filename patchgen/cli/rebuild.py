@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from patchgen.core.wheel.rebuild import Kinds
 
 _OUTPUT = "rebuilt"
-_WHEEL_WORK = "/var/tmp/switchml-patch/rebuild"  # noqa: S108  # survives a reboot; not secret
+_WHEEL_WORK = f"{params.WORK}/rebuild"
 
 
 @click.command(cls=Command)
