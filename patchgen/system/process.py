@@ -133,7 +133,7 @@ def side_by_side(
     programs: Sequence[Program],
     *,
     limit: float | None,
-    patience: float,
+    patience: float = 0,
     output: Callable[[int, str, bytes], object] | None = None,
     stop: Event | None = None,
 ) -> list[CompletedRun]:

@@ -10,9 +10,9 @@ from typing import Any
 
 from patchgen.core.verify.payload import verify_rank, verify_work
 from patchgen.core.verify.payload.verify_rank import MARK
-from patchgen.core.verify.start import ALONE, RankJob, start_ranks
+from patchgen.core.verify.start import ALONE
 from patchgen.system import files, interpreter
-from patchgen.system.process import CompletedRun
+from patchgen.system.process import CompletedRun, Program, side_by_side
 
 Event = dict[str, Any]
 
@@ -82,17 +82,13 @@ def run(
     directories = [os.path.join(subject.scratch, name, str(rank)) for rank in range(len(jobs))]
     for directory in directories:
         os.mkdir(directory)
-    ended = start_ranks(
-        RankJob(
-            command=[subject.interpreter, os.path.join(program, os.path.basename(_WORKER[0]))],
-            environs=[environment(subject, own) for own in environs],
-            directories=directories,
-            stdin=[json.dumps(job).encode() + b"\n" for job in jobs],
-            limit=subject.limit,
-            patience=_PATIENCE,
-        )
-    )
-    return [Answer(_events(one.out.decode(errors="replace")), one) for one in ended.runs]
+    command = [subject.interpreter, os.path.join(program, os.path.basename(_WORKER[0]))]
+    programs = [
+        Program(command, directory, environment(subject, own), json.dumps(job).encode() + b"\n")
+        for directory, own, job in zip(directories, environs, jobs)
+    ]
+    ended = side_by_side(programs, limit=subject.limit, patience=_PATIENCE)
+    return [Answer(_events(one.out.decode(errors="replace")), one) for one in ended]
 
 
 def _events(out: str) -> dict[str, Event]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from patchgen.core.library import config
 from patchgen.core.torch import PLUGIN
-from patchgen.core.verify.start import ALONE, RankJob, number_ranks, start_ranks
+from patchgen.core.verify.start import ALONE, list_failed, number_ranks
 from patchgen.errors import InterruptedRun, file_errors
 from patchgen.extras.install.payload import sitecustomize
 from patchgen.extras.lab import lab as labs
@@ -25,7 +25,7 @@ from patchgen.extras.train.setup import Setup
 from patchgen.extras.train.variants import STOCK
 from patchgen.system import files, interpreter
 from patchgen.system.ports import free_port
-from patchgen.system.process import ERR, shell_code
+from patchgen.system.process import ERR, Program, shell_code, side_by_side
 
 Output = Callable[["Line"], None]
 
@@ -116,13 +116,12 @@ def _start_again(
         more = {_RUN: "switchml-patch", _ATTEMPT: str(attempt)}
         environs = [{**environ, **own, **more} for own in number_ranks(job.workers)]
         environs = environs or [{**environ}]  # the command starts its ranks itself
-        places = [job.cwd] * len(environs)
-        ends = start_ranks(
-            RankJob(job.command, environs, places, reads=job.stdin, grace=_GRACE), give_line, stop
-        )  # fmt: skip
-        if not ends.failed or (stop is not None and stop.is_set()):
+        programs = [Program(job.command, job.cwd, own, grace=_GRACE) for own in environs]
+        programs[0] = replace(programs[0], reads=job.stdin)
+        failed = list_failed(side_by_side(programs, limit=None, output=give_line, stop=stop))
+        if not failed or (stop is not None and stop.is_set()):
             break
-    return ends.failed
+    return failed
 
 
 def _prepare_ranks(job: Job, setup: Setup, lab: Lab | None, directory: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from patchgen.core.patch import pins, render
 from patchgen.core.patch.pins import Pin
 from patchgen.core.source.addresses import PYTORCH, SOURCE
 from patchgen.core.torch import GRAFT, IMPORT_LIMIT, Installed, Torch, probe_torch
-from patchgen.core.verify.start import ALONE, RankJob, start_ranks
+from patchgen.core.verify.start import ALONE
 from patchgen.errors import ToolError, TreeError, file_errors
 from patchgen.extras.install import provenance
 from patchgen.extras.install.graft import cuda as cudas
@@ -25,6 +25,7 @@ from patchgen.extras.install.payload import graft_hook, graft_trial
 from patchgen.options import Options
 from patchgen.system import files, native, outputs, statement
 from patchgen.system.native import Product
+from patchgen.system.process import Program, side_by_side
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -117,9 +118,8 @@ def _attempt(library: str, torch: Torch, environ: Mapping[str, str]) -> None:
         }
         command = [torch.python, "-", os.path.join(directory, "store")]
         with open(graft_trial.__file__, "rb") as file:
-            program = file.read()
-        job = RankJob(command, [own], [directory], [program], limit=IMPORT_LIMIT)
-        (ended,) = start_ranks(job).runs
+            trial = Program(command, directory, own, file.read())
+        (ended,) = side_by_side([trial], limit=IMPORT_LIMIT)
     if ended.how:
         why = "".join(ended.last_lines(1)) or ended.how
         raise ToolError(f"{torch.python} does not take the graft: {why}", reason=why)

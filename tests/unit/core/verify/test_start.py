@@ -5,43 +5,43 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.waiting import ENOUGH, has_ended
 
-from patchgen.core.verify.start import RankEnds, RankJob, number_ranks, start_ranks
+from patchgen.core.verify.start import list_failed, number_ranks
 from patchgen.errors import ToolError
-from patchgen.system.process import OUT
+from patchgen.system.process import OUT, CompletedRun, Program, side_by_side
 
 NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 UP = "import os, sys, time\nrank = os.environ['RANK']\nopen(f'{rank}.up', 'w').close()\n"
 TWO = "while not os.path.exists('0.up') or not os.path.exists('1.up'): time.sleep(0.01)\n"
 
 
-def job(tmp_path: Path, code: str, workers: int = 2, **given: Any) -> RankJob:
+def ranks(tmp_path: Path, code: str, workers: int = 2, grace: float = 0) -> list[Program]:
     environs = [{**os.environ, **own} for own in number_ranks(workers)]
     command = [sys.executable, "-c", code, "an argument", "*"]
-    return replace(RankJob(command, environs, [str(tmp_path)] * workers), **given)
+    return [Program(command, tmp_path, environ, grace=grace) for environ in environs]
 
 
-def start(job: RankJob) -> tuple[RankEnds, dict[int, list[bytes]]]:
+def start(
+    programs: list[Program], patience: float = 0
+) -> tuple[list[CompletedRun], dict[int, list[bytes]]]:
     """Ends of the ranks, and the lines that each wrote to stdout."""
-    lines: dict[int, list[bytes]] = {rank: [] for rank in range(len(job.environs))}
+    lines: dict[int, list[bytes]] = {rank: [] for rank in range(len(programs))}
 
     def take(rank: int, name: str, line: bytes) -> None:
         if name == OUT:
             lines[rank].append(line)
 
-    return start_ranks(job, take), lines
+    return side_by_side(programs, limit=None, patience=patience, output=take), lines
 
 
 def test_the_environment_and_the_arguments_of_a_rank(tmp_path: Path) -> None:
     code = f"import os, sys; print(*[os.environ[name] for name in {NAMES}], sys.argv[1:])"
-    ends, lines = start(job(tmp_path, code, 3))
-    assert ends.failed == {}
+    ends, lines = start(ranks(tmp_path, code, 3))
+    assert list_failed(ends) == {}
     port = lines[0][0].split()[5].decode()
     for rank, own in lines.items():
         assert own == [f"{rank} {rank} 3 3 127.0.0.1 {port} ['an argument', '*']\n".encode()]
@@ -52,15 +52,15 @@ def test_the_environment_and_the_arguments_of_a_rank(tmp_path: Path) -> None:
 )
 def test_one_rank_fails_and_the_other_is_ended(tmp_path: Path, end: str, failed: int) -> None:
     code = f"{UP}{TWO}if rank == '1':\n    {end}\ntime.sleep(600)"
-    ends, _ = start(job(tmp_path, code, grace=ENOUGH))
-    assert ends.failed == {1: failed}
-    assert ends.runs[0].killed == "still waited for the others"
+    ends, _ = start(ranks(tmp_path, code, grace=ENOUGH))
+    assert list_failed(ends) == {1: failed}
+    assert ends[0].killed == "still waited for the others"
 
 
 def test_the_rank_that_failed_first_is_the_first(tmp_path: Path) -> None:
     code = f"{UP}{TWO}time.sleep(0 if rank == '1' else 1); sys.exit(3 + int(rank))"
-    ends, _ = start(job(tmp_path, code, patience=ENOUGH))
-    assert [*ends.failed.items()] == [(1, 4), (0, 3)]
+    ends, _ = start(ranks(tmp_path, code), patience=ENOUGH)
+    assert [*list_failed(ends).items()] == [(1, 4), (0, 3)]
 
 
 def test_a_rank_has_time_to_end(tmp_path: Path) -> None:
@@ -74,9 +74,9 @@ def test_a_rank_has_time_to_end(tmp_path: Path) -> None:
         "if rank == '2': sys.exit(1)\n"
         "while True: time.sleep(600)"
     )
-    ends, lines = start(job(tmp_path, code, 3, grace=1))
-    assert ends.failed == {2: 1}
-    assert [run.code for run in ends.runs] == [5, -9, 1]
+    ends, lines = start(ranks(tmp_path, code, 3, grace=1))
+    assert list_failed(ends) == {2: 1}
+    assert [run.code for run in ends] == [5, -9, 1]
     assert lines[0] == [b"saved\n"]
 
 
@@ -90,12 +90,12 @@ def test_ranks_are_ended_on_request(tmp_path: Path) -> None:
         if len(pids) == 2:
             stop.set()
 
-    ends = start_ranks(job(tmp_path, code, grace=ENOUGH), take, stop)
-    assert [run.how for run in ends.runs] == ["stopped"] * 2
-    assert ends.failed == {}
+    ends = side_by_side(ranks(tmp_path, code, grace=ENOUGH), limit=None, output=take, stop=stop)
+    assert [run.how for run in ends] == ["stopped"] * 2
+    assert list_failed(ends) == {}
     assert all(has_ended(pid.decode().strip()) for pid in pids)
 
 
 def test_a_rank_that_cannot_be_started(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match=r"none: No such file or directory"):
-        start_ranks(RankJob([str(tmp_path / "none")], [{}], [str(tmp_path)]))
+        side_by_side([Program([str(tmp_path / "none")], tmp_path, {})], limit=None)
