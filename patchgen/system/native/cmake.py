@@ -58,38 +58,28 @@ def build_project(
     with files.scratch("cmake") as directory:
         write_project(project, directory)
         build = os.path.join(directory, "build")
-        _LOGGER.info("configuring")
-        _build(directory, build, [], what, environ, jobs=2)
+        build_source(directory, build, [], what, environ, jobs=2)
         yield build
 
 
-def build_source(
+def build_source(  # noqa: PLR0913  # all are independent
     source: str,
     build: str,
     options: Sequence[str],
     what: str,
     environ: Mapping[str, str] | None = None,
+    *,
+    jobs: int | None = None,
 ) -> None:
     """Build a project in a directory; otherwise as `build_project`.
+
+    Temporary files of killed compilers go with the build directory. By default all cores compile.
 
     Raises:
         ToolError: a program or library is missing, with the packages that have it, or the build
         failed.
     """
     _LOGGER.info("configuring %s", what)
-    _build(source, build, options, what, environ, jobs=os.cpu_count() or 1)
-
-
-def _build(  # noqa: PLR0913  # all are independent
-    source: str,
-    build: str,
-    options: Sequence[str],
-    what: str,
-    environ: Mapping[str, str] | None,
-    *,
-    jobs: int,
-) -> None:
-    """Run cmake. Temporary files of killed compilers go with the build directory."""
     if shutil.which("cmake", path=environ.get("PATH") if environ else None) is None:
         raise ToolError("cmake: not on PATH; install it (Debian: cmake; conda: cmake)")
     temporary = os.path.join(build, "tmp")
@@ -116,5 +106,5 @@ def _build(  # noqa: PLR0913  # all are independent
             raise error from None
         raise ToolError(f"{what} needs {missing}, which is not installed") from error
     _LOGGER.info("compiling %s, which can take a minute", what)
-    command = ["cmake", "--build", build, "--parallel", str(jobs)]
+    command = ["cmake", "--build", build, "--parallel", str(jobs or os.cpu_count() or 1)]
     run(command, limit=_LIMIT, env=own, supervised=True)
