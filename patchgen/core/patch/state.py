@@ -15,12 +15,11 @@ from patchgen.core.patch.pins import HookedFile, Pin
 from patchgen.errors import TreeError
 from patchgen.options import Options
 from patchgen.system import git, paths
+from patchgen.system.files import TEMPORARY
 from patchgen.system.objects import blob_id
 
 _EDITED = "wrong commit or a foreign edit (git diff shows it)"
 _BY = "was written by switchml-patch {}; revert with that version"
-
-TEMPORARY = ".switchml-tmp"  # suffix of the files that a killed run leaves
 
 
 class FileKind(str, Enum):

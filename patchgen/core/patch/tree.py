@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from patchgen.core.patch import images, render, transaction
 from patchgen.core.patch.pins import HookedFile, Pin, shipped
 from patchgen.core.patch.state import (
-    TEMPORARY,
     FileKind,
     FileState,
     State,
@@ -21,6 +20,7 @@ from patchgen.core.patch.transaction import Change
 from patchgen.errors import TreeError, file_errors
 from patchgen.options import Options
 from patchgen.system import lock, paths
+from patchgen.system.files import TEMPORARY
 
 
 @dataclass(frozen=True)
