@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from patchgen.extras.accuracy import methods
-from patchgen.extras.accuracy.methods import Block
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,7 +45,7 @@ class FixedPoint:
         """Bits that a worker sends for each element: once, to the switch."""
         return self.bits
 
-    def blocks(self, numel: int, most: int) -> Iterator[Block]:
+    def blocks(self, numel: int, most: int) -> Iterator[range]:
         """Yield blocks of whole packets. Each thread cuts its contiguous share into packets."""
         return methods.cut(methods.shares(numel, self.threads), self.packet_numel, most)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,13 +9,15 @@ from typing import Any, Union
 
 from patchgen.extras.accuracy.deviation import Deviation, exact_sum
 from patchgen.extras.accuracy.fixed_point import FixedPoint, may_overflow
-from patchgen.extras.accuracy.methods import Float32, limit
+from patchgen.extras.accuracy.methods import Float32
 from patchgen.extras.accuracy.tensors import Tensors
 from patchgen.system import tables
 from patchgen.system.progress import log_count
 
 _LOGGER = logging.getLogger(__name__)
 Method = Union[FixedPoint, Float32]
+_VALUES = 2**22  # values of all workers in a block
+_LEAST = 2**12  # elements of a block, however many the workers are
 _LONG = 2**28  # values of all workers from which progress is shown
 _HEADER = (
     *("summed by", "bits/elem", "sent/elem", "max error", "RMS error"),
@@ -41,11 +42,12 @@ def measure(tensors: Tensors, methods: Sequence[Method]) -> list[Measured]:
             "summing %d elements of %d workers: %s", tensors.numel, tensors.workers, method.name
         )
         deviation = Deviation()
-        cuts, same = itertools.tee(method.blocks(tensors.numel, limit(tensors.workers)))
-        for values, block in zip(tensors.read(cuts), same):
+        most, done = max(_VALUES // tensors.workers, _LEAST), 0
+        for values in tensors.read(method.blocks(tensors.numel, most)):
             deviation.add(exact_sum(values), method.sum(values))
+            done += values.shape[1]
             if long:
-                log_count(_LOGGER, block.end, tensors.numel)
+                log_count(_LOGGER, done, tensors.numel)
         measured.append(Measured(method, deviation))
     return measured
 

@@ -4,30 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_VALUES = 2**22  # values of all workers in a block
-_LEAST = 2**12  # elements
 
-
-class Block(NamedTuple):
-    """Elements from `begin` to `end` of a tensor."""
-
-    begin: int
-    end: int
-
-
-def limit(workers: int) -> int:
-    """Return the largest number of elements of a block for this number of workers."""
-    return max(_VALUES // workers, _LEAST)
-
-
-def cut(ranges: Iterable[range], unit: int, most: int) -> Iterator[Block]:
+def cut(ranges: Iterable[range], unit: int, most: int) -> Iterator[range]:
     """Cut ranges into blocks that begin at a multiple of `unit` from the begin of their range.
 
     Args:
@@ -37,8 +22,7 @@ def cut(ranges: Iterable[range], unit: int, most: int) -> Iterator[Block]:
     """
     step = max(most // unit, 1) * unit
     for elements in ranges:
-        for begin in elements[::step]:
-            yield Block(begin, min(begin + step, elements.stop))
+        yield from (elements[begin : begin + step] for begin in range(0, len(elements), step))
 
 
 def shares(numel: int, parts: int) -> Iterator[range]:
@@ -64,7 +48,7 @@ class Float32:
         """Bits that a worker sends for each element in a ring: all but one part twice."""
         return self.bits * 2 * (self.workers - 1) / self.workers
 
-    def blocks(self, numel: int, most: int) -> Iterator[Block]:
+    def blocks(self, numel: int, most: int) -> Iterator[range]:
         """Yield blocks of any size up to `most`."""
         return cut([range(numel)], 1, most)
 

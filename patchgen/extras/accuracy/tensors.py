@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 
 from patchgen.errors import OptionsError, file_errors
-from patchgen.extras.accuracy.methods import Block
 from patchgen.system.paths import describe
 
 if TYPE_CHECKING:
@@ -38,13 +37,13 @@ class Stored:
         """Number of elements of each worker."""
         return len(self.parts[0])
 
-    def read(self, cuts: Iterable[Block]) -> Iterator[NDArray[np.float32]]:
+    def read(self, cuts: Iterable[range]) -> Iterator[NDArray[np.float32]]:
         """Yield the blocks, float32 [workers, numel]."""
         for cut in cuts:
-            values = np.empty((self.workers, cut.end - cut.begin), np.float32)
+            values = np.empty((self.workers, len(cut)), np.float32)
             with np.errstate(over="ignore", under="ignore", invalid="ignore"):
                 for row, part in zip(values, self.parts):
-                    row[:] = part[cut.begin : cut.end]
+                    row[:] = part[cut.start : cut.stop]
             yield values
 
 
@@ -121,12 +120,12 @@ class Random:
         """Description of the values."""
         return f"normal values, seed {self.seed}"
 
-    def read(self, cuts: Iterable[Block]) -> Iterator[NDArray[np.float32]]:
+    def read(self, cuts: Iterable[range]) -> Iterator[NDArray[np.float32]]:
         """Yield the blocks, float32 [workers, numel]. The values do not depend on the blocks."""
         seeds = np.random.SeedSequence(self.seed).spawn(self.workers)
         generators = [np.random.default_rng(seed) for seed in seeds]
         for cut in cuts:
-            values = np.empty((self.workers, cut.end - cut.begin), np.float32)
+            values = np.empty((self.workers, len(cut)), np.float32)
             for row, random in zip(values, generators):
                 row[:] = random.standard_normal(len(row))
             yield values

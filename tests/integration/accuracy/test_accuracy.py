@@ -55,7 +55,8 @@ def hostile(rng: np.random.Generator, workers: int, numel: int) -> Floats:
 
 def summed(method: Method, values: Floats, most: int) -> Floats:
     numel = values.shape[1]
-    found = [method.sum(values[:, block.begin : block.end]) for block in method.blocks(numel, most)]
+    blocks = method.blocks(numel, most)
+    found = [method.sum(values[:, one.start : one.stop]) for one in blocks]
     return np.concatenate(found)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from patchgen.errors import OptionsError
 from patchgen.extras.accuracy import tensors
-from patchgen.extras.accuracy.methods import Block, cut
+from patchgen.extras.accuracy.methods import cut
 
 VALUES = np.arange(24, dtype=np.float32).reshape(2, 3, 4) - 7.5
 
@@ -103,5 +103,5 @@ def test_files_of_torch_are_refused_with_what_converts_them(tmp_path: Path) -> N
 def test_many_files_are_not_all_named(tmp_path: Path) -> None:
     files = [str(saved(tmp_path / f"{rank}.npy", VALUES[0])) for rank in range(5)]
     assert tensors.load(files).origin == ", ".join(files[:3]) + " and 2 more"
-    (values,) = tensors.load(files).read([Block(0, 12)])
+    (values,) = tensors.load(files).read([range(12)])
     assert values.shape == (5, 12)
