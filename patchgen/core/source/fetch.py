@@ -65,7 +65,7 @@ def fetch(
         if lacking is not None and not (files and lacking):
             return remote
         reasons.append(f"{remote}: does not have this commit")
-    reasons = [*repository.list_lacking_mirrors(remotes), *reasons]
+    reasons = [*remotes.list_lacking(repository.url, repository.path), *reasons]
     raise NowhereError("\n    ".join([f"{repository.title}:", *reasons]))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from patchgen.core.source.fetch import fetch
 from patchgen.core.source.remotes import Remotes
 from patchgen.core.source.repository import Repository
-from patchgen.core.source.request import SourceRequest, leave_out
+from patchgen.core.source.request import SourceRequest
 from patchgen.core.source.staging import place, read_mark, write_mark
 from patchgen.core.source.survey import Survey, survey
 from patchgen.errors import ToolError
@@ -148,7 +148,7 @@ def _prepare(git: Git, repository: Repository) -> None:
 def _register(git: Git, parent: Repository, found: Survey) -> None:
     """Record in git's configuration which submodules are wanted and which left out."""
     for name in found.unwanted.get(parent, ()):
-        leave_out(git, parent, name)
+        git("config", f"submodule.{name}.active", "false", git_dir=parent.git_dir)
     if wanted := found.wanted.get(parent):
         git("submodule", "-q", "init", "--", *wanted,
             git_dir=parent.git_dir, work_tree=parent.work_tree)  # fmt: skip

@@ -71,7 +71,9 @@ def _mirrored(mirror: str, url: str, path: str) -> Iterator[str]:
     """Yield the repositories of a mirror that may be the one of this name."""
     names = _names(url, path)
     if not os.path.isabs(mirror):
-        yield from (f"{mirror}/{name}" for name in _served(list_addresses(url)))
+        parts = [owner_and_name(address) for address in list_addresses(url)]
+        paths = (end for owner, name in parts for end in (f"{owner}/{name}.git", f"{name}.git"))
+        yield from (f"{mirror}/{end}" for end in dict.fromkeys(paths))
     elif is_repository(mirror):
         yield mirror
     else:
@@ -130,10 +132,3 @@ def _plain(name: str) -> tuple[str, str]:
     name = top if "+" in top else name
     owner, _, rest = name.removesuffix(".git").replace("+", "/").rpartition("/")
     return owner.lower(), rest.lower()
-
-
-def _served(addresses: Sequence[str]) -> dict[str, None]:
-    parts = [owner_and_name(address) for address in addresses]
-    return dict.fromkeys(
-        path for owner, name in parts for path in (f"{owner}/{name}.git", f"{name}.git")
-    )

@@ -60,10 +60,6 @@ class Repository:
         """Yield the remotes to fetch it from, in order."""
         return remotes.find(self.url, self.path, self.names)
 
-    def list_lacking_mirrors(self, remotes: Remotes) -> Iterator[str]:
-        """Yield a line for each mirror that does not have it."""
-        return remotes.list_lacking(self.url, self.path)
-
 
 def root(directory: str, commit: str) -> Repository:
     """Return PyTorch's own repository in a directory."""

@@ -72,11 +72,6 @@ def list_inactive(git: Git, parent: Repository) -> set[str]:
     }
 
 
-def leave_out(git: Git, parent: Repository, name: str) -> None:
-    """Record in git's configuration that a submodule of the parent is left out."""
-    git("config", f"submodule.{name}.active", "false", git_dir=parent.git_dir)
-
-
 def read_setup(git: Git, repository: Repository) -> bytes:
     """Return PyTorch's setup.py; empty for a submodule, or without such a file."""
     if repository.path:
