@@ -23,14 +23,6 @@ def post_image(file: HookedFile, pre: bytes, texts: Mapping[str, bytes]) -> byte
     return b"".join(lines)
 
 
-def pre_image(file: HookedFile, post: bytes, texts: Mapping[str, bytes]) -> bytes:
-    """Remove the hooks from a post-image."""
-    lines = lines_of(post)
-    for hook in file.hooks:
-        del lines[hook.line : hook.line + texts[hook.name].count(b"\n")]
-    return b"".join(lines)
-
-
 def pinned_post(file: HookedFile, pre: bytes, texts: Mapping[str, bytes]) -> bytes:
     """Insert the hooks, and verify the result by its blob id in the pin.
 
@@ -46,7 +38,10 @@ def pinned_pre(file: HookedFile, post: bytes, texts: Mapping[str, bytes]) -> byt
     Raises:
         PatchgenError: the result has another blob id.
     """
-    return _verified(file, "pre", file.pre, pre_image(file, post, texts))
+    lines = lines_of(post)
+    for hook in file.hooks:
+        del lines[hook.line : hook.line + texts[hook.name].count(b"\n")]
+    return _verified(file, "pre", file.pre, b"".join(lines))
 
 
 def _verified(file: HookedFile, which: str, wanted: str, content: bytes) -> bytes:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen.core.patch import images, render, transaction
-from patchgen.core.patch.pins import HookedFile, Pin, shipped
+from patchgen.core.patch.pins import HookedFile, Pin
 from patchgen.core.patch.state import (
     FileKind,
     FileState,
@@ -76,16 +75,13 @@ def revert(tree: str, pins: Sequence[Pin], wanted: Pin | None = None) -> Result:
         return _perform(state, pin, {**hooked, **dict.fromkeys(render.new_paths(pin))})
 
 
-def patched_sources(
-    tree: str | os.PathLike[str], pins: Sequence[Pin] | None = None
-) -> tuple[Pin, dict[str, bytes]]:
+def patched_sources(tree: str, pins: Sequence[Pin]) -> tuple[Pin, dict[str, bytes]]:
     """Return the pin of a tree, patched or not, and its hooked files' post-images.
 
     Raises:
         TreeError: a file is neither pre-image nor post-image.
     """
-    source = paths.from_native(os.fspath(tree))
-    state, pin = _inspect_known(source, shipped() if pins is None else pins, None)
+    state, pin = _inspect_known(paths.from_native(tree), pins, None)
     texts = render.pinned_hooks(pin)
     return pin, {
         file.path: _post(file, found, texts) for file, found in zip(pin.files, state.hooked)

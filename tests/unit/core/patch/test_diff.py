@@ -43,7 +43,7 @@ def test_images_are_inverse(hooks: dict[str, int]) -> None:
     file = hooked(NUMBERS, hooks, TEXTS)
     post = images.post_image(file, NUMBERS, TEXTS)
     assert blob_id(post) == file.post
-    assert images.pre_image(file, post, TEXTS) == NUMBERS
+    assert images.pinned_pre(file, post, TEXTS) == NUMBERS
 
 
 def test_a_new_file() -> None:
