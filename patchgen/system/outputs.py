@@ -40,7 +40,7 @@ def try_file(path: str) -> None:
     Raises:
         FileError: says why.
     """
-    place = _nearest(os.path.dirname(os.path.realpath(path)))
+    place = find_existing(os.path.dirname(os.path.realpath(path)))
     with file_errors():
         if os.path.isdir(path):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
@@ -57,10 +57,10 @@ def try_directory(path: str) -> None:
         FileError: says why.
     """
     with file_errors():
-        _try(_nearest(os.path.realpath(path)), path)
+        _try(find_existing(os.path.realpath(path)), path)
 
 
-def _nearest(place: str) -> str:
+def find_existing(place: str) -> str:
     """Return the path, or its nearest parent that exists."""
     while not os.path.lexists(place):
         place = os.path.dirname(place)

@@ -53,14 +53,9 @@ def _compile_headers(facts: Facts) -> Check | None:
     usable = facts.client.archive and facts.client.headers and facts.has_compiler
     if not usable or facts.configuration is None:
         return None
-    return headers(facts.configuration, conda=facts.conda)
-
-
-def headers(configuration: Configuration, *, conda: bool) -> Check:
-    """Return whether a file that includes the client library compiles."""
-    name = "headers of the client library"
-    if configuration.linked and _COMPILES.search(configuration.linked):
-        return Check(name, tuple(advice.explain_compiler(configuration.linked, conda=conda)))
+    name, linked = "headers of the client library", facts.configuration.linked
+    if linked and _COMPILES.search(linked):
+        return Check(name, tuple(advice.explain_compiler(linked, conda=facts.conda)))
     return Check(name, (), "compile")
 
 

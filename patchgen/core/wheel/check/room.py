@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from patchgen.core import recipes
 from patchgen.core.recipes import Recipe
 from patchgen.core.wheel.check.facts import Facts
-from patchgen.system import machine
+from patchgen.system import machine, outputs
 from patchgen.system.checks import Check
 from patchgen.system.paths import describe
 
@@ -47,7 +47,7 @@ def memory(recipe: Recipe) -> Check:
 def disk(recipe: Recipe, work: str, environment: float) -> Check:
     """Return whether a build fits into its directory, with an environment of so many GiB."""
     another = "name another directory with --work"
-    parent = _existing(work)
+    parent = outputs.find_existing(work)
     problem = _unfit(work, parent)
     if problem:
         return Check("work", (f"{problem}; {another}",), describe(work))
@@ -75,10 +75,3 @@ def _unfit(work: str, parent: str) -> str | None:
     if os.statvfs(parent).f_flag & os.ST_NOEXEC:
         return f"{describe(parent)} is mounted noexec: nothing that is built there runs"
     return None
-
-
-def _existing(path: str) -> str:
-    """Return the directory, or the nearest parent that exists."""
-    while not os.path.lexists(path):
-        path = os.path.dirname(path)
-    return path
