@@ -280,11 +280,7 @@ def build_options(command: Command) -> Command:
 
 
 def _read_request(given: Mapping[str, Any]) -> BuildRequest:
-    """Resolve names and paths of the command line and the environment.
-
-    Raises:
-        OptionsError: a value is refused.
-    """
+    """Resolve names and paths of the command line and the environment."""
     from patchgen.core.wheel import BuildRequest, env  # few commands need it
 
     known, wanted = known_pins(given["pytorch"])

@@ -182,11 +182,7 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _prove(environ: Mapping[str, str]) -> None:
-    """Let git hash an object, since its later answers are trusted.
-
-    Raises:
-        ToolError: git is missing, or gives another answer.
-    """
+    """Let git hash an object, since its later answers are trusted."""
     # The current directory may be a repository that git cannot read.
     program = Program(["git", "hash-object", "--stdin"], "/", environ, _CONTENT, for_git=True)
     ended = capture(program, limit=LIMIT)

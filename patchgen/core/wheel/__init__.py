@@ -113,11 +113,7 @@ def _run(workspace: Workspace, begun: list[Stage], announce: Callable[[Plan], No
 
 
 def _find_missing(request: BuildRequest) -> list[Check]:
-    """Return the requirements that are missing. Changes nothing.
-
-    Raises:
-        FileError: there is no space for a scratch directory.
-    """
+    """Return the requirements that are missing. Changes nothing."""
     return [check for check in check_build(request) if check.required and not check.ok]
 
 

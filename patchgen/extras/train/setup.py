@@ -137,12 +137,7 @@ def describe_switch(job: Job) -> str:
 
 
 def _has_lab(job: Job, setup: Setup) -> bool:
-    """Return whether the ranks use a software switch.
-
-    Raises:
-        OptionsError: the user asked for it, but the library or the number of ranks does not allow
-            it.
-    """
+    """Return whether the ranks use a software switch."""
     able = setup.variant == STOCK or "DPDK" in setup.report["flags"].split()
     if job.lab and not able:
         raise OptionsError(NO_DPDK.format(library=f"the client library of {setup.title}"))
@@ -155,13 +150,7 @@ def _has_lab(job: Job, setup: Setup) -> bool:
 
 
 def _build_setup(variant: str, job: Job, torch: Torch, directory: str) -> Setup:
-    """Build a plugin or a graft for a torch, or take it from the cache.
-
-    Raises:
-        OptionsError: the client library is incomplete, or has no DPDK for the lab.
-        ToolError: something could not be built, or the torch rejects it.
-        FileError: the cache or the directory cannot be written.
-    """
+    """Build a plugin or a graft for a torch, or take it from the cache."""
     options = job.options
     if job.lab and (options is None or "DPDK" not in options.flags):
         library = "the simulator" if options is None else "what is built without --dpdk"

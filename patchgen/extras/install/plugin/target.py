@@ -94,11 +94,7 @@ def _read_release(version: str) -> tuple[int, int]:
 
 
 def _find_header(header: str, directories: Sequence[str], what: str, package: str) -> str:
-    """Return the path of a header.
-
-    Raises:
-        ToolError: no directory has it.
-    """
+    """Return the path of a header."""
     for directory in directories:
         path = os.path.join(directory, header)
         if os.path.exists(path):
