@@ -61,10 +61,6 @@ _NAMED = r"^submodule\..*\.(path|url)$"
 class GitError(ToolError):
     """git failed; `reason` is its message."""
 
-    def __init__(self, message: str, reason: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-
 
 @dataclass(frozen=True)
 class Head:
@@ -232,7 +228,7 @@ class Git:
         try:
             ended = capture(program, limit=None, stop=self._stop)
         except NoAnswer as error:
-            raise GitError("git: stopped", "stopped") from error
+            raise GitError("git: stopped", reason="stopped") from error
         if ended.code == 0:
             return ended.out
         lines = ended.err.decode(errors="replace").splitlines()
@@ -241,7 +237,7 @@ class Git:
         if any(sign in line for line in lines for sign in _NO_SPACE) or files.room(git_dir) < _ROOM:
             raise FileError(f"{work_tree or git_dir}: {reason}; make room and start again: "
                             "what is complete is kept")  # fmt: skip
-        raise GitError(f"git {arguments[0]} in {work_tree or git_dir}: {reason}", reason)
+        raise GitError(f"git {arguments[0]} in {work_tree or git_dir}: {reason}", reason=reason)
 
     def epoch(self, commit: str, git_dir: str) -> int:
         """Return the time of a commit in seconds since 1970."""

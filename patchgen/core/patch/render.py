@@ -54,11 +54,6 @@ def _cxx_byte(byte: int) -> str:
     return chr(byte) if ord(" ") <= byte <= ord("~") else f"\\{byte:03o}"
 
 
-def quote_python(value: object) -> str:
-    """Return a literal of Python in ASCII."""
-    return ascii(value)
-
-
 @functools.lru_cache(maxsize=1)
 def _environment() -> Environment:
     # Most files need no Jinja, which is slow to import.
@@ -81,7 +76,7 @@ def _environment() -> Environment:
         optimized=False,  # each template is rendered once
         loader=FileSystemLoader(DIRECTORY),
     )
-    environment.filters.update(cmake=quote_cmake, cxx=quote_cxx, py=quote_python)
+    environment.filters.update(cmake=quote_cmake, cxx=quote_cxx)
     environment.globals.update(FLAGS=FLAGS, BACKENDS=BACKENDS)
     return environment
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import ast
 import dataclasses
 
 import jinja2
@@ -58,30 +57,6 @@ def test_homes_pass_through_the_filter(pin: pins.Pin) -> None:
 def test_an_undefined_name_is_an_error() -> None:
     with pytest.raises(jinja2.UndefinedError):
         render.text("patch/hooks/include.inc", pin={})
-
-
-HOSTILE = [
-    "",
-    "/a b",
-    'a"b',
-    "a\\b",
-    "${X}",
-    "@X@",
-    "a;b",
-    "#x",
-    "]]",
-    "ü\udcff",
-    "??/",
-    "\\",
-    "a\nb",
-]
-
-
-@pytest.mark.parametrize("value", [*HOSTILE, True, 3])
-def test_python_literals(value: object) -> None:
-    literal = render.quote_python(value)
-    assert literal.isascii()
-    assert ast.literal_eval(literal) == value
 
 
 @pytest.mark.parametrize(
