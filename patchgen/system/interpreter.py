@@ -150,7 +150,6 @@ def _run(program: Program, limit: float, stop: Event | None) -> CompletedRun:
 
 
 def _read_answers(ended: CompletedRun) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return answers and problems by step."""
     found: dict[str, Any] = {}
     problems: dict[str, str] = {}
     for line in ended.out.decode(errors="replace").splitlines():

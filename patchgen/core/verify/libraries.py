@@ -27,7 +27,8 @@ def check(subject: Subject, root: str) -> Check:
     Raises:
         ToolError: ldd cannot be run.
     """
-    objects = sorted({path for pattern in _PATTERNS for path in glob.glob(_under(root, pattern))})
+    patterns = [os.path.join(glob.escape(root), pattern) for pattern in _PATTERNS]
+    objects = sorted({path for pattern in patterns for path in glob.glob(pattern)})
     if not objects:
         return Check(NAME, (f"{root}: has no shared objects: no torch, but a folder of this name",))
     ldd = shutil.which("ldd")
@@ -62,10 +63,6 @@ def parse(out: str, first: str) -> Missing:
             name = version[1] if version else line.partition("=>")[0].strip()
             missing[name] = missing.get(name, frozenset()) | {current}
     return missing
-
-
-def _under(root: str, pattern: str) -> str:
-    return os.path.join(glob.escape(root), pattern)
 
 
 def _ldd(subject: Subject, command: list[str], environ: dict[str, str], name: str) -> str:

@@ -37,15 +37,14 @@ class Journal:
     def __init__(self, directory: str) -> None:
         self._path = os.path.join(directory, _FILE)
         self._stages: dict[str, Any] = {}
-        try:
-            with open(self._path, encoding="utf-8") as file:
-                data = json.load(file)
+        # Where it is missing or unreadable, no stage counts as done.
+        with (
+            contextlib.suppress(FileNotFoundError, KeyError, TypeError, ValueError),
+            open(self._path, encoding="utf-8") as file,
+        ):
+            data = json.load(file)
             if data["version"] == _VERSION:
                 self._stages = dict(data["stages"])
-        except FileNotFoundError:
-            pass
-        except (KeyError, TypeError, ValueError):
-            pass  # unreadable, so no stage counts as done
 
     def get(self, kind: type[Value], inputs: str | None = None) -> Value | None:
         """Return the recorded result of a stage, if it was made from these inputs (None: any)."""

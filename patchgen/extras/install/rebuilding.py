@@ -78,7 +78,6 @@ def read_graft(original: RecordedBuild, request: RebuildRequest) -> Rebuildable:
 
 
 def _probe(original: RecordedBuild, request: RebuildRequest) -> Torch:
-    """Probe the torch that a plugin or a graft is for."""
     python = request.find_interpreter(original.text("resolved.torch.python"))
     return probe_torch(python, {**request.environ, "SWITCHML_GRAFT": "0"}).require_gloo()
 

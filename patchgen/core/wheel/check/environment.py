@@ -101,7 +101,6 @@ def _remedy(request: BuildRequest) -> str:
 
 
 def _read(path: str) -> Lock:
-    """Read the lock."""
     extras.require({"yaml": "PyYAML"})
     from patchgen.core.wheel.env import lockfile  # imports yaml
 

@@ -231,17 +231,12 @@ def _build_of(url: str) -> str:
     return stem.rsplit("-", 1)[-1]
 
 
-def source_of(lock: Lock, path: str) -> str:
-    """Return the path of a lock's environment file, which is relative to the lock."""
-    return os.path.join(os.path.dirname(os.path.abspath(path)), lock.source)
-
-
 def stale(lock: Lock, path: str) -> str | None:
     """Return why a lock at `path` does not match its environment file any more, or None.
 
     Without its environment file, a lock is never stale.
     """
-    source = source_of(lock, path)
+    source = os.path.join(os.path.dirname(os.path.abspath(path)), lock.source)
     if not lock.source or not os.path.isfile(source):
         return None
     if spec.load(source).content_hash(lock.platform) == lock.content_hash:

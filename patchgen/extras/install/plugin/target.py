@@ -74,6 +74,7 @@ def inspect(torch: Torch) -> PluginTarget:
     everywhere = [*torch.include_dirs, *_COMPILERS]
     _find_header("pybind11/pybind11.h", everywhere, "pybind11 is missing", "pybind11-dev")
     _find_header("Python.h", [torch.python_include], "Python's headers are missing", "python3-dev")
+    platform = torch.platform.replace("-", "_").replace(".", "_")
     return PluginTarget(
         torch=torch,
         base=base,
@@ -81,7 +82,7 @@ def inspect(torch: Torch) -> PluginTarget:
         standard=_standard(torch),
         definitions=tuple(f'{name}="{value}"' for name, value in torch.pybind11.items()),
         suffix=torch.suffix,
-        tag=f"{torch.tag}-{torch.abi_tag}-{_platform(torch.platform)}",
+        tag=f"{torch.tag}-{torch.abi_tag}-{platform}",
         flight_recorder=_has(distributed, "FlightRecorder.hpp", "getFlightRecorder("),
         sequence=_has(distributed, "ProcessGroupGloo.hpp", "setSequenceNumberForGroup"),
         entry_points=tuple(_entry_points(torch.root)),
@@ -94,7 +95,6 @@ def _read_release(version: str) -> tuple[int, int]:
 
 
 def _find_header(header: str, directories: Sequence[str], what: str, package: str) -> str:
-    """Return the path of a header."""
     for directory in directories:
         path = os.path.join(directory, header)
         if os.path.exists(path):
@@ -129,7 +129,3 @@ def _standard(torch: Torch) -> int:
     with file_errors(), open(path, encoding="utf-8") as file:
         found = re.findall(r"-std=c\+\+(\d\d)\b", file.read())
     return max([_OLDEST_STANDARD, *map(int, found)])
-
-
-def _platform(name: str) -> str:
-    return name.replace("-", "_").replace(".", "_")
