@@ -1,12 +1,10 @@
 """Attempt to make a group and sum, in a child process that a failing library may crash."""
 
 import contextlib
-import json
+import multiprocessing
 import os
-import select
 import signal
 import tempfile
-import time
 from typing import Any, Callable
 
 _SHOWN = 4  # last lines of output
@@ -19,74 +17,53 @@ class Attempt:
     """
 
     def __init__(self, work: "Callable[[dict[str, Any]], dict[str, Any]]") -> None:
+        fork = multiprocessing.get_context("fork")
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # as long as this object
-        start, self._start = os.pipe()
-        self._answer, answer = os.pipe()
-        self._pid = os.fork()
-        if self._pid == 0:
-            os.close(self._start)
-            os.close(self._answer)
-            _serve(work, start, answer, self._log.fileno())
-        os.close(start)
-        os.close(answer)
+        self._pipe, theirs = fork.Pipe()
+        given = (work, theirs, self._log.fileno())
+        self._child = fork.Process(target=_serve, args=given, daemon=True)  # type: Any
+        self._child.start()
+        theirs.close()
 
     def run(self, job: "dict[str, Any]", patience: float) -> "dict[str, Any]":
         """Start the work; return its result, how the child ended, and its last lines of output."""
-        deadline = time.monotonic() + patience
-        self._say(json.dumps(job))
-        answer = b""
-        while True:
-            left = deadline - time.monotonic()
-            if not select.select([self._answer], [], [], max(left, 0))[0]:
-                os.kill(self._pid, signal.SIGKILL)
-                return dict(self._end(), ended=f"did not end within {patience:.0f} s")
-            part = os.read(self._answer, 1 << 16)
-            if not part:
-                break
-            answer += part
-        found = self._end()
-        with contextlib.suppress(ValueError):
-            found.update(json.loads(answer.decode()))
-        return found
+        self._pipe.send(job)
+        if not self._pipe.poll(patience):
+            os.kill(self._child.pid, signal.SIGKILL)
+            return dict(self._end(), ended=f"did not end within {patience:.0f} s")
+        found = {}  # type: dict[str, Any]
+        with contextlib.suppress(EOFError, OSError):  # it has ended without a result
+            found = self._pipe.recv()
+        return dict(self._end(), **found)
 
     def cancel(self) -> None:
         """End the child without any work."""
-        self._say("")
+        self._pipe.send(None)
         self._end()
 
-    def _say(self, line: str) -> None:
-        os.write(self._start, line.encode() + b"\n")
-        os.close(self._start)
-
     def _end(self) -> "dict[str, Any]":
-        _, status = os.waitpid(self._pid, 0)
-        os.close(self._answer)
+        self._child.join()
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").splitlines()
-        ended = ""
-        if os.WIFSIGNALED(status):
-            ended = "was ended by " + signal.Signals(os.WTERMSIG(status)).name
-        elif os.WEXITSTATUS(status):
-            ended = f"ended with exit code {os.WEXITSTATUS(status)}"
+        ended, code = "", self._child.exitcode
+        if code:
+            ended = f"ended with exit code {code}"
+        if code < 0:
+            ended = f"was ended by {signal.Signals(-code).name}"
         return {"ended": ended, "output": [line for line in lines if line.strip()][-_SHOWN:]}
 
 
-def _serve(work: "Callable[[dict[str, Any]], dict[str, Any]]", *pipes: int) -> None:
-    start, answer, log = pipes
+def _serve(work: "Callable[[dict[str, Any]], dict[str, Any]]", pipe: Any, log: int) -> None:
     code = 1
     try:
-        # Read a line, not to the end: another child may hold the other end open as well.
-        with os.fdopen(start) as lines:
-            job = lines.readline().strip()
-        if job:
+        job = pipe.recv()
+        if job is not None:
             for number in (1, 2):
                 os.dup2(log, number)
-            found = work(json.loads(job))
-            with os.fdopen(answer, "wb") as file:
-                file.write(json.dumps(found).encode())
+            pipe.send(work(job))
         code = 0
     except Exception as error:  # noqa: BLE001  # reported to the parent
-        os.write(answer, json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
+        pipe.send({"error": f"{type(error).__name__}: {error}"})
         code = 0
     finally:
         os._exit(code)
