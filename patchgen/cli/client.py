@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -42,36 +42,16 @@ _FOUND = tuple(
 """Flags and homes that the client library itself is built with."""
 
 
-@dataclass(frozen=True)
-class _Origin:
-    """Remotes that may have the source of the library."""
-
-    source: str | None
-    cache: str | None
-    remotes: Remotes
-
-    def read(self, commit: str = fixes.COMMIT) -> CommitOrigin:
-        """Find the remotes, and print which files of SOURCE are not in the commit.
-
-        Raises:
-            OptionsError: a place does not exist.
-            TreeError: SOURCE lacks the commit.
-        """
-        remotes = self.remotes
-        if self.source:
-            reference = checkout.find_reference(self.source, commit)
-            for line in checkout.list_ignored(reference, commit):
-                say(f"note: {line}")
-            remotes = replace(remotes, references=[*remotes.references, reference])
-        return checkout.CommitOrigin(params.cache(self.cache), remotes, commit=commit)
-
-
-def _origin_options(command: params.Command) -> params.Command:
-    """Add --mirror, --reference and --cache; the command gets them and SOURCE as `origin`."""
-    command = params.gather(
-        "origin", lambda given: _Origin(**given), ("source", "cache", "remotes")
-    )(command)
-    return params.remote_options(params.cache_option(command))
+def _find_origin(
+    source: str | None, cache: str | None, remotes: Remotes, commit: str = fixes.COMMIT
+) -> CommitOrigin:
+    """Find the remotes of a commit, and print which files of SOURCE are not in it."""
+    if source:
+        reference = checkout.find_reference(source, commit)
+        for line in checkout.list_ignored(reference, commit):
+            say(f"note: {line}")
+        remotes = replace(remotes, references=[*remotes.references, reference])
+    return checkout.CommitOrigin(params.cache(cache), remotes, commit=commit)
 
 
 def _check_commit(given: str) -> str:
@@ -103,7 +83,7 @@ def source(output: str, remotes: Remotes, cache: str | None) -> None:
 
     An existing clone is verified and never changed. Submodules are not needed.
     """
-    origin = _Origin(None, cache, remotes).read()
+    origin = _find_origin(None, cache, remotes)
     with progress():
         came = checkout.obtain(paths.from_native(output), origin)
     state = f"fetched from {came}" if came else "was there"
@@ -135,10 +115,13 @@ def _home(variables: Variables, path: str, variable: str) -> str:
     help="Value of _GLIBCXX_USE_CXX11_ABI, the same as gRPC's. [default: the compiler's]",
 )
 @_list_option
-@_origin_options
+@params.remote_options
+@params.cache_option
 def build(
     *,
-    origin: _Origin,
+    source: str | None,
+    cache: str | None,
+    remotes: Remotes,
     variables: Variables,
     output: str | None,
     without: tuple[str, ...],
@@ -160,7 +143,7 @@ def build(
         return
     options = variables.read()
     home = paths.from_native(os.path.abspath(output)) if output else options.switchml_home
-    pinned = origin.read(commit)
+    pinned = _find_origin(source, cache, remotes, commit)
     with progress():
         _LOGGER.info("reading %s %s", checkout.NAME, pinned.commit[:12])
         sources = checkout.read_sources(pinned)
@@ -200,9 +183,17 @@ def _choose_fitting(chosen: tuple[Fix, ...], sources: Mapping[str, bytes]) -> tu
 )
 @_without_option
 @_list_option
-@_origin_options
+@params.remote_options
+@params.cache_option
 def patch(
-    origin: _Origin, output: str | None, without: tuple[str, ...], *, controller: bool, listed: bool
+    *,
+    source: str | None,
+    cache: str | None,
+    remotes: Remotes,
+    output: str | None,
+    without: tuple[str, ...],
+    controller: bool,
+    listed: bool,
 ) -> None:
     """Write the fixes as a patch for the pinned commit of p4app-switchML.
 
@@ -218,7 +209,7 @@ def patch(
         _list(chosen)
         return
     with progress():
-        sources = checkout.read_sources(origin.read(), part)
+        sources = checkout.read_sources(_find_origin(source, cache, remotes), part)
     after = fixes.apply(chosen, sources)
     fixes.verify(chosen, after, part)
     content = b"".join(diff.between(path, sources.get(path), after[path]) for path in sorted(after))

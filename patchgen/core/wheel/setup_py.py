@@ -8,7 +8,6 @@ import re
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import BinaryIO
 
 from patchgen.core.source import Source
@@ -26,18 +25,6 @@ LOG = "build.log"
 _COUNT = re.compile(rb"\[(\d+)/(\d+)\] (?!Re-running CMake)")  # ninja: steps done and in all
 _STAGES = {"build": Stage.COMPILE, "bdist_wheel": Stage.WHEEL}
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
-
-
-@dataclass(frozen=True)
-class _Attempt:
-    """A failed run of setup.py."""
-
-    stage: Stage
-    log: str
-    begun: int
-    """Size of the log before this run, in bytes."""
-    sandbox: Sandbox
-    online: bool
 
 
 def run_setup(
@@ -89,7 +76,7 @@ def run_setup(
         )  # fmt: skip
         code = process.stream(program, write_line, limit=None)
     if code != 0:
-        raise _describe_failure(_Attempt(stage, path, begun, sandbox, online), code)
+        raise _describe_failure(stage, path, begun, code, sandbox, online=online)
     return HOST if online else LOOPBACK
 
 
@@ -104,19 +91,21 @@ def _begin_attempt(log: BinaryIO, header: str) -> None:
     log.flush()
 
 
-def _describe_failure(attempt: _Attempt, code: int) -> ToolError | FileError:
-    stage, path = attempt.stage, attempt.log
+def _describe_failure(  # noqa: PLR0913  # all are independent
+    stage: Stage, path: str, begun: int, code: int, sandbox: Sandbox, *, online: bool
+) -> ToolError | FileError:
+    """Describe a failed run of setup.py, whose lines in the log begin at a byte."""
     with open(path, "rb") as log:
-        before = log.read(attempt.begun).count(b"\n")
+        before = log.read(begun).count(b"\n")
         text = log.read().decode(errors="replace")
     output = text.split("\n")  # lines as editors count them
     found = diagnosis.diagnose(output) or diagnosis.Diagnosis(
         f"setup.py ended with return code {process.shell_code(code)}", len(output), None
     )
     lines = [f"{stage.value}: {found.error}", f"(line {before + found.line} of {path})"]
-    if attempt.sandbox.fixed and attempt.sandbox.inside in found.error:
-        lines.append(f"there {attempt.sandbox.inside} is {attempt.sandbox.work}")
-    call = "" if attempt.online else diagnosis.find_network_call(output, found)
+    if sandbox.fixed and sandbox.inside in found.error:
+        lines.append(f"there {sandbox.inside} is {sandbox.work}")
+    call = "" if online else diagnosis.find_network_call(output, found)
     if call:
         lines += [
             f"a build reaches no network: {call}",

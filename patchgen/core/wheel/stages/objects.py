@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from patchgen.core.source import Source
 from patchgen.core.wheel import setup_py, variables
@@ -22,17 +22,10 @@ _INSTALLED = tuple(
 _VERSION = "torch/version.py"  # the build does not notice when this file is outdated
 
 
-@dataclass(frozen=True)
-class _Inputs:
-    """Digest of all inputs, and digests that decide which objects are kept."""
-
-    whole: str
-    configured: Configured
-
-
 def _digest_inputs(
     workspace: Workspace, source: Source, env: Environment, patch: Patched
-) -> _Inputs:
+) -> tuple[str, Configured]:
+    """Return the digest of all inputs, and digests that decide which objects are kept."""
     request = workspace.request
     toolchain = {
         "commit": source.pin.commit,
@@ -42,7 +35,7 @@ def _digest_inputs(
     }
     held = {name: value for name, value in env.variables.items() if name not in variables.NEUTRAL}
     settings = {"variables": held, "version": request.version}
-    return _Inputs(
+    return (
         digest({**toolchain, **settings, "patch": asdict(patch)}),
         Configured(digest(toolchain), digest(held), request.version),
     )
@@ -57,16 +50,16 @@ def compile_objects(
         ToolError: the build failed; the message has the first error of the log and its meaning.
         FileError: the disk is full.
     """
-    inputs = _digest_inputs(workspace, source, env, patch)
+    whole, configured = _digest_inputs(workspace, source, env, patch)
     there = os.path.isdir(os.path.join(workspace.request.source, "build"))
-    found = workspace.journal.get(Objects, inputs.whole) if there else None
+    found = workspace.journal.get(Objects, whole) if there else None
     if found is not None:
         return found
     yield Stage.COMPILE
     workspace.journal.drop(Objects)
-    _prepare(workspace, inputs.configured)
-    objects = Objects(inputs.whole, setup_py.run_setup(workspace, source, env, ["build"]))
-    workspace.journal.put(objects, inputs.whole)
+    _prepare(workspace, configured)
+    objects = Objects(whole, setup_py.run_setup(workspace, source, env, ["build"]))
+    workspace.journal.put(objects, whole)
     return objects
 
 
