@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -82,7 +82,7 @@ def build(
         return
     with progress():
         made = wheel.build(request, lambda plan: say_all(_plan_lines(plan)))
-    print_json(_data(made)) if as_json else say_all(_lines(made))
+    print_json(asdict(made)) if as_json else say_all(_lines(made))
 
 
 def _plan_lines(plan: Plan) -> Iterator[str]:
@@ -136,13 +136,3 @@ def _lines(made: Delivered) -> Iterator[str]:
     yield from (f"  {path}" for path in made.beside)
     yield "install it, and what goes with it:"
     yield from (f"  {command}" for command in made.commands)
-
-
-def _data(made: Delivered) -> dict[str, object]:
-    return {
-        "wheel": made.wheel,
-        "sha256": made.sha256,
-        "python": made.python,
-        "beside": list(made.beside),
-        "commands": list(made.commands),
-    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Callable, NoReturn, TextIO
 
 import click
@@ -143,13 +144,7 @@ def show_checks(checks: Sequence[Check], *, as_json: bool, **about: object) -> N
 
 def data(check: Check) -> dict[str, object]:
     """Return a check as data for JSON."""
-    return {
-        "name": check.name,
-        "ok": check.ok,
-        "required": check.required,
-        "found": check.found,
-        "problems": list(check.problems),
-    }
+    return {**asdict(check), "ok": check.ok}
 
 
 def _show_one(check: Check) -> None:

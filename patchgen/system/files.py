@@ -8,7 +8,6 @@ import json
 import math
 import os
 import stat
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -49,8 +48,6 @@ def sha256(path: str) -> str:
         OSError: it cannot be read.
     """
     with open(path, "rb") as file:
-        if sys.version_info >= (3, 11):
-            return hashlib.file_digest(file, "sha256").hexdigest()
         digest = hashlib.sha256()
         while block := file.read(_BLOCK):
             digest.update(block)

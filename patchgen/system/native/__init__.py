@@ -46,11 +46,9 @@ class Project:
         """Hash of its files."""
         if self.source:
             return caches.digest(self.source, only=self.suffixes)
-        parts = hashlib.sha256()
-        for path in sorted(self.files):
-            content = hashlib.sha256(self.files[path]).hexdigest()
-            parts.update(os.fsencode(path) + b"\0" + content.encode())
-        return parts.hexdigest()
+        return files.digest(
+            {path: hashlib.sha256(content).hexdigest() for path, content in self.files.items()}
+        )
 
 
 @dataclass(frozen=True)
