@@ -69,17 +69,6 @@ def write(path: str, content: bytes) -> None:
         file.write(content)
 
 
-def copy(source: str, target: str) -> None:
-    """Copy a small file, without its mode.
-
-    Raises:
-        OSError: names the file that cannot be read, or written.
-    """
-    with open(source, "rb") as file:
-        content = file.read()
-    write(target, content)
-
-
 @contextlib.contextmanager
 def _named(path: str | bytes) -> Iterator[None]:
     """Add the file name to errors of writing, in which the system leaves it out."""

@@ -67,18 +67,23 @@ def find_existing(place: str) -> str:
     return place
 
 
-def make_cache(path: str) -> None:
-    """Make a directory in the cache, if it is missing.
+def make(path: str, advice: str) -> None:
+    """Make a directory, if it is missing, and try to write to it.
 
     Raises:
-        FileError: says why, and how to choose another cache.
+        FileError: says why, with the advice.
     """
     try:
         try_directory(path)
         with file_errors():
             os.makedirs(path, exist_ok=True)
     except FileError as error:
-        raise FileError(f"{error}; name another cache with --cache or XDG_CACHE_HOME") from error
+        raise FileError(f"{error}; {advice}") from error
+
+
+def make_cache(path: str) -> None:
+    """Make a directory in the cache, as `make`."""
+    make(path, "name another cache with --cache or XDG_CACHE_HOME")
 
 
 def _try(place: str, path: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from patchgen.core.source.repository import Repository
 from patchgen.errors import ToolError, TreeError
 from patchgen.system import files, outputs
-from patchgen.system.git import Git, directory_of
+from patchgen.system.git import Git
 
 _MARK = "switchml-source"  # in the git directory of an unfinished tree: the wanted commit
 _STAGING = "switchml-checkout"  # in a git directory: a complete work tree, not yet moved
@@ -18,9 +18,7 @@ _STAGING = "switchml-checkout"  # in a git directory: a complete work tree, not 
 
 def is_placed(repository: Repository) -> bool:
     """Return whether there is a complete work tree."""
-    if directory_of(repository.work_tree) is None or is_staged(repository):
-        return False
-    return repository.head is not None
+    return not is_staged(repository) and repository.head is not None
 
 
 def is_staged(repository: Repository) -> bool:

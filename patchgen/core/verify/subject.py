@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from patchgen.core.verify.payload import verify_rank, verify_work
 from patchgen.core.verify.payload.verify_rank import MARK
 from patchgen.core.verify.start import ALONE
-from patchgen.system import files, interpreter
+from patchgen.system import interpreter
 from patchgen.system.process import CompletedRun, Program, side_by_side
 
 Event = dict[str, Any]
@@ -78,7 +79,7 @@ def run(
     program = os.path.join(subject.scratch, name, "program")
     os.makedirs(program)
     for path in _WORKER:
-        files.copy(path, os.path.join(program, os.path.basename(path)))
+        shutil.copyfile(path, os.path.join(program, os.path.basename(path)))
     directories = [os.path.join(subject.scratch, name, str(rank)) for rank in range(len(jobs))]
     for directory in directories:
         os.mkdir(directory)

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import json
 import os
-import tempfile
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
@@ -15,8 +14,8 @@ from patchgen.core.wheel import sandbox as sandboxes
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.sandbox import Sandbox
 from patchgen.core.wheel.values import BuiltWheel, Configured, Objects, Stage, Verified
-from patchgen.errors import FileError, file_errors
-from patchgen.system import files, paths
+from patchgen.errors import file_errors
+from patchgen.system import files, outputs, paths
 from patchgen.system import lock as locks
 
 _FILE = "state.json"
@@ -112,19 +111,9 @@ def start(request: BuildRequest) -> Iterator[Workspace]:
         FileError: the file system refused.
     """
     with file_errors():
-        _make_directory(request.logs, "--work")
-        _make_directory(request.output, "--builddir")
+        # This fails rather than the build after an hour.
+        outputs.make(request.logs, "give another directory with --work")
+        outputs.make(request.output, "give another directory with --builddir")
         alone = locks.held(paths.from_native(request.work))
         with alone, locks.inherited(request.logs, "the compiler") as guard:
             yield Workspace(request, guard)
-
-
-def _make_directory(directory: str, option: str) -> None:
-    """Make a writable directory; this fails now rather than after an hour."""
-    try:
-        os.makedirs(directory, exist_ok=True)
-        tempfile.TemporaryFile(dir=directory).close()
-    except OSError as error:
-        raise FileError(
-            f"{directory}: {error.strerror}; give another directory with {option}"
-        ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -129,8 +130,8 @@ def _prepare_ranks(job: Job, setup: Setup, lab: Lab | None, directory: str) -> d
     for name in ("site", rank_hook.REPORTS, _LOGS):
         os.mkdir(os.path.join(directory, name))
     site = os.path.join(directory, "site")
-    files.copy(sitecustomize.__file__, os.path.join(site, f"{sitecustomize.NAME}.py"))
-    files.copy(rank_hook.__file__, os.path.join(site, f"{sitecustomize.PREFIX}run.py"))
+    shutil.copyfile(sitecustomize.__file__, os.path.join(site, f"{sitecustomize.NAME}.py"))
+    shutil.copyfile(rank_hook.__file__, os.path.join(site, f"{sitecustomize.PREFIX}run.py"))
     own = {**_DEFAULTS, **(_ONE_THREAD if job.workers > 1 else {})}
     if _GOOGLE_LOGS not in setup.environ:
         own["GLOG_log_dir"] = os.path.join(directory, _LOGS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -54,7 +55,7 @@ def run_demo(request: DemoRequest) -> Comparison:
         os.makedirs(request.output, exist_ok=True)
     with lock.held(paths.from_native(request.output)), files.scratch("demo") as directory:
         with file_errors():
-            files.copy(_SOURCE, request.script)
+            shutil.copyfile(_SOURCE, request.script)
         # Build first, so that a failure costs no training.
         job = _job(request, AUTO, "switchml")
         setup = prepare(job, directory)
