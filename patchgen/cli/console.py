@@ -52,13 +52,7 @@ class Option(click.Option):
 
 
 def option(*names: str, group: str | None = None, **attributes: Any) -> Decorator:
-    """Return a decorator that adds an option to a command.
-
-    Args:
-        names: of the option, and of its parameter.
-        group: its heading in the help of a command with many options.
-        attributes: as in click.
-    """
+    """Return a decorator that adds an option to a command, as click's; `group` is its heading."""
     return click.option(*names, cls=Option, group=group, **attributes)
 
 

@@ -45,14 +45,6 @@ def output_option(
     name: str = "output",
     **attributes: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds -o and --output to a command.
-
-    Args:
-        metavar: as in click.
-        text: its help.
-        kind: type of the path.
-        name: parameter of the command that gets the path.
-        attributes: as in click.
-    """
+    """Return a decorator that adds -o and --output to a command, whose parameter is `name`."""
     names = ("-o", "--output", name)
     return click.option(*names, type=kind, metavar=metavar, help=text, **attributes)

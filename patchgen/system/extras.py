@@ -19,9 +19,8 @@ _DISTRIBUTION = "switchml-patch"
 def require(needed: Mapping[str, str], *, where: str = "") -> None:
     """Require libraries, without importing them.
 
-    Args:
-        needed: distributions by their top-level modules.
-        where: another condition for the message, such as `with Python 3.10 or newer`.
+    `needed` has distributions by their top-level modules. `where` is another condition for the
+    message, such as `with Python 3.10 or newer`.
 
     Raises:
         ToolError: a library is missing; the message has the command that installs it.

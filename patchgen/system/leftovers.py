@@ -26,10 +26,7 @@ _BOOT = "/proc/sys/kernel/random/boot_id"
 def owned(purpose: str, place: str, *, hidden: bool = False) -> Iterator[str]:
     """Make a directory, removed at the end; first remove what killed processes left beside it.
 
-    Args:
-        purpose: word in its name.
-        place: directory that it is made in.
-        hidden: whether its name begins with a dot.
+    Its name in `place` has the word `purpose`, and a dot before it if it is hidden.
 
     Raises:
         OSError: it cannot be made.

@@ -98,11 +98,7 @@ def stream(
 ) -> int:
     """Run a program to its end, passing on each line of output; return the return code.
 
-    Args:
-        program: program to run.
-        output: called with OUT or ERR, and a line with its end.
-        limit: seconds, after which it ends with all processes that it started.
-        stop: ends it likewise once it is set.
+    `output` is called with OUT or ERR, and a line with its end. `limit` and `stop` are as in `run`.
 
     Raises:
         ToolError: it cannot be started.

@@ -20,11 +20,8 @@ _VERSION = "version.txt"
 def make(tree: str, like: Pin, name: str, commit: str) -> Pin:
     """Make a pin of a tree, with hooks where the anchors of another pin match.
 
-    Args:
-        tree: unpatched checkout of `commit`.
-        like: pin of the same layout, whose recipe is not copied.
-        name: name of the new pin, such as v1.7.1.
-        commit: full commit id, 40 hexadecimal digits.
+    The tree is an unpatched checkout of the commit. `like` has the same layout, and its recipe is
+    not copied.
 
     Raises:
         OptionsError: `commit` is not a full id.

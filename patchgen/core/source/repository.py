@@ -68,12 +68,7 @@ def root(directory: str, commit: str) -> Repository:
 
 
 def submodules(git: Git, parent: Repository, git_dir: str | None = None) -> list[Repository]:
-    """Return the submodules of the parent's commit.
-
-    Args:
-        git: runs git.
-        parent: the repository, at its commit.
-        git_dir: git directory with the commit, if it is not the parent's own.
+    """Return the submodules of the parent's commit, which another git directory may have.
 
     Raises:
         TreeError: a submodule has no URL or an unsafe name.

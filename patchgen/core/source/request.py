@@ -37,10 +37,7 @@ class SourceRequest:
     def check(self, parent: Repository, children: Iterable[Repository], setup: bytes) -> None:
         """Refuse paths that are no submodule, or that PyTorch's setup.py needs.
 
-        Args:
-            parent: a repository of the tree.
-            children: its submodules.
-            setup: its setup.py, from `read_setup`.
+        `children` are the submodules of a repository of the tree, and `setup` is from `read_setup`.
 
         Raises:
             OptionsError: names the path.

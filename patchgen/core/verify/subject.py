@@ -66,11 +66,8 @@ def run(
 
     Each runs in an empty directory, so that it imports nothing from the user's directory.
 
-    Args:
-        subject: the interpreter under test.
-        name: directory below the subject's scratch directory.
-        jobs: job of each worker.
-        environs: variables of each worker, besides the subject's.
+    `name` is that of a directory below the subject's scratch directory. `environs` are variables
+    besides the subject's.
 
     Raises:
         ToolError: the interpreter cannot be started.

@@ -79,12 +79,8 @@ def resolve(
 ) -> dict[str, str]:
     """Return the variables of the build: settings, else the environment, else defaults.
 
-    Args:
-        defaults: defaults of the recipe and of the machine.
-        environ: environment of the user.
-        given: settings of the command line; an empty value removes a variable.
-        conda: the compiler is that of the conda environment, so the user's CC and the like are
-            ignored.
+    An empty setting in `given` removes a variable. With `conda` the compiler is that of the conda
+    environment, so the user's CC and the like are ignored.
     """
     read = {
         name: value

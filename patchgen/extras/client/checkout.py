@@ -48,11 +48,8 @@ def _repository(directory: str, origin: CommitOrigin) -> Repository:
 def obtain(directory: str, origin: CommitOrigin) -> str | None:
     """Check out the commit in a directory, without submodules, which the library does not need.
 
-    An existing clone is verified and never changed. An interrupted checkout is continued.
-
-    Args:
-        directory: new or empty directory, unfinished checkout, or clone at the commit.
-        origin: cache and remotes of the commit.
+    The directory is new or empty. A clone at the commit is verified and never changed, and an
+    interrupted checkout is continued.
 
     Returns:
         Where the commit was fetched from; None if the clone existed.

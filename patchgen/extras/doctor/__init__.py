@@ -23,12 +23,8 @@ def examine(
 ) -> dict[str, Any]:
     """Run the doctor on all ranks, and return the report of rank 0.
 
-    Args:
-        start: starts the ranks.
-        python: interpreter of the ranks.
-        timeout: seconds that ranks wait for each other, and that a check may take.
-        measures: whether to time allreduces.
-        simulated: whether the switch is software on this machine.
+    Ranks wait `timeout` seconds for each other, and a check may take as long. `measures`: time
+    allreduces. `simulated`: the switch is software on this machine.
 
     Raises:
         ToolError: the ranks could not be started, or made no report.

@@ -29,11 +29,8 @@ def resolve_command(
 ) -> tuple[list[str], str]:
     """Resolve the command and its interpreter to paths.
 
-    Args:
-        command: words of the user: PYTHON ARGUMENT..., SCRIPT.py ARGUMENT..., or a program.
-        torch: interpreter that the user named, if any; must not contradict the command.
-        cwd: directory in which the command will run.
-        environ: environment with PATH.
+    The command is PYTHON ARGUMENT..., SCRIPT.py ARGUMENT..., or a program. The interpreter `torch`,
+    if the user named one, must not contradict it.
 
     Returns:
         The command, and the path of the interpreter.

@@ -37,11 +37,8 @@ def get_or_make(cache: str, kind: str, inputs: object, make: Callable[[str], Non
 
     An unwritable cache is refused before the work, but serves for directories that it has.
 
-    Args:
-        cache: directory of the cache.
-        kind: first word of the directory's name.
-        inputs: inputs of the build, as JSON.
-        make: fills a new directory.
+    `kind` is the first word of its name, and `inputs`, as JSON, decide about the rest. `make` fills
+    a new directory.
 
     Raises:
         FileError: the cache cannot be written.

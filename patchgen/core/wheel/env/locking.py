@@ -24,12 +24,7 @@ def make_lock(
 ) -> Lock:
     """Solve an environment file and write the lock. Logs each step.
 
-    Args:
-        source: path of the environment file.
-        output: path of the lock, which is replaced atomically.
-        platform: platform, such as linux-64.
-        channels: channels instead of the file's, if any.
-        cache: directory of channel indexes.
+    The lock is replaced atomically. `channels` take the place of the file's, if there are any.
 
     Raises:
         OptionsError: the file cannot be used, or there is no solution.

@@ -60,12 +60,6 @@ def rebuild(original: RecordedBuild, kinds: Kinds, request: RebuildRequest, outp
 
     A missing client library is rebuilt too, and mounted at its path for the rest of this process.
 
-    Args:
-        original: the original files.
-        kinds: reader of each kind of provenance.
-        request: what this machine and the user provide.
-        output: directory for the rebuilt files and the attestation.
-
     Raises:
         PatchgenError: the rebuild failed; the exit code is that of the original command.
         FileError: the file system refused.

@@ -132,10 +132,7 @@ def _is_usable(text: object) -> bool:
 def find(given: str, source: str | None, kinds: Collection[str]) -> RecordedBuild:
     """Return the files that the user named: a wheel, a graft, a client library or its home.
 
-    Args:
-        given: path of the files.
-        source: path of the provenance; None: beside the files.
-        kinds: kinds that can be rebuilt.
+    `source` is the path of the provenance; None: beside the files.
 
     Raises:
         OptionsError: there is no provenance, or one of another kind.

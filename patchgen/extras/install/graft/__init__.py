@@ -149,12 +149,8 @@ def probe_grafted(
 ) -> tuple[dict[str, str], Installed]:
     """Add a graft to an environment, and probe its torch, with a single import.
 
-    Args:
-        library: path of the graft.
-        title: name of the graft in messages.
-        python: interpreter of the torch.
-        environ: environment to start from.
-        directory: an empty directory, kept for as long as the environment is used.
+    `title` names the graft in messages. `directory` is empty, and must be kept as long as the
+    environment is used.
 
     Returns:
         The environment, and the torch as probed in it.

@@ -25,11 +25,7 @@ def look(
 ) -> "Iterator[Finding]":
     """Check what the backend of a configuration needs; a simulator needs nothing.
 
-    Args:
-        values: values of the configuration.
-        simulator: True if the simulator sums.
-        ranks: number of ranks on this host.
-        root: directory of sys and proc.
+    `ranks` is the number of ranks on this host, and `root` the directory of sys and proc.
     """
     backend = values.get("general.backend", "dpdk")
     if simulator or backend not in {"dpdk", "rdma"}:
