@@ -18,7 +18,7 @@ from patchgen.system.interpreter import locate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchgen.core.source import Remotes
+    from patchgen.core.source.remotes import Remotes
     from patchgen.core.wheel import BuildRequest, Plan
     from patchgen.core.wheel.delivery import Delivered
 

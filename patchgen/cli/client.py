@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from patchgen.cli.params import Variables
     from patchgen.core.library.archive import Archive
-    from patchgen.core.source import Remotes
+    from patchgen.core.source.remotes import Remotes
     from patchgen.extras.client.checkout import CommitOrigin
     from patchgen.extras.client.fixes import Fix
 

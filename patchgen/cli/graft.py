@@ -14,7 +14,7 @@ from patchgen.system import interpreter, paths
 
 if TYPE_CHECKING:
     from patchgen.cli.params import Variables
-    from patchgen.core.source import Remotes
+    from patchgen.core.source.remotes import Remotes
 
 _NAME = "switchml_graft.so"
 

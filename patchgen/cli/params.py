@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from patchgen.core.patch.pins import Pin
-    from patchgen.core.source import Remotes
+    from patchgen.core.source.remotes import Remotes
     from patchgen.core.torch import Torch
     from patchgen.core.wheel import BuildRequest
 

@@ -17,7 +17,7 @@ from patchgen.system import files, paths
 
 if TYPE_CHECKING:
     from patchgen.core.patch.pins import Pin
-    from patchgen.core.source import Remotes
+    from patchgen.core.source.remotes import Remotes
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from patchgen.cli.console import Command, data, end, option, print_json, progres
 from patchgen.errors import CheckError
 
 if TYPE_CHECKING:
-    from patchgen.core.source import Remotes
+    from patchgen.core.source.remotes import Remotes
     from patchgen.core.wheel.rebuild import Kinds
 
 _OUTPUT = "rebuilt"

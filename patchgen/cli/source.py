@@ -13,7 +13,8 @@ from patchgen.core.patch import pins
 from patchgen.system import paths
 
 if TYPE_CHECKING:
-    from patchgen.core.source import Remotes, Source
+    from patchgen.core.source import Source
+    from patchgen.core.source.remotes import Remotes
 
 
 @click.command(cls=Command)
@@ -40,16 +41,12 @@ def source(
     missing submodules are added, except those that were left out before.
     """
     from patchgen.core import source as sources
+    from patchgen.core.source.request import SourceRequest
 
     known, named = known_pins(pytorch)
     default = pins.find(pins.DEFAULT, known)
     pin = named or sources.choose_pin(directory, known, default)
-    wanted = sources.SourceRequest(
-        pin,
-        without=without,
-        everything=everything,
-        remotes=remotes,
-    )
+    wanted = SourceRequest(pin, without, everything, remotes)
     with progress():
         tree = sources.obtain(paths.from_native(directory), wanted)
     if as_json:

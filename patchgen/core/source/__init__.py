@@ -10,7 +10,6 @@ from patchgen.core.patch import state
 from patchgen.core.patch.pins import Pin
 from patchgen.core.source import repository
 from patchgen.core.source.fill import fill
-from patchgen.core.source.remotes import Remotes
 from patchgen.core.source.repository import Repository
 from patchgen.core.source.request import SourceRequest
 from patchgen.core.source.staging import nothing_left, read_mark, remove_mark
@@ -18,15 +17,6 @@ from patchgen.core.source.survey import Survey, survey
 from patchgen.errors import file_errors
 from patchgen.system import lock, paths
 from patchgen.system.git import Git, head
-
-__all__ = [
-    "Remotes",
-    "Source",
-    "SourceRequest",
-    "choose_pin",
-    "find",
-    "obtain",
-]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from patchgen.core import recipes
 from patchgen.core.patch.pins import Pin
 from patchgen.core.patch.version import build_version
 from patchgen.core.recipes import Limits
-from patchgen.core.source import Remotes
+from patchgen.core.source.remotes import Remotes
 from patchgen.core.wheel import caches, variables
 from patchgen.errors import OptionsError
 from patchgen.options import Options

@@ -15,10 +15,10 @@ from support import miniature, torch_project
 from support.source import serve
 from support.trees import git
 
-from patchgen.core.source import Remotes
 from patchgen.core.source import commit as commits
 from patchgen.core.source.commit import Commit
 from patchgen.core.source.fetch import fetch
+from patchgen.core.source.remotes import Remotes
 from patchgen.core.source.repository import Repository
 from patchgen.core.torch import Torch
 from patchgen.errors import ToolError, TreeError

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from patchgen.core.patch.pins import Pin
-from patchgen.core.source import Remotes
+from patchgen.core.source.remotes import Remotes
 from patchgen.core.wheel import provenance, sandbox, variables
 from patchgen.core.wheel.rebuild.recorded import RecordedBuild
 from patchgen.core.wheel.sandbox import Sandbox

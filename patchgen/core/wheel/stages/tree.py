@@ -10,6 +10,7 @@ from patchgen.core import source as sources
 from patchgen.core.library import archive
 from patchgen.core.patch import patchfile, render, state, tree
 from patchgen.core.source import Source
+from patchgen.core.source.request import SourceRequest
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.values import Patched, Stage
 from patchgen.core.wheel.workspace import Making, Workspace
@@ -28,7 +29,7 @@ def fetch_source(workspace: Workspace) -> Making[Source]:
     yield Stage.SOURCE
     if partly_patched:
         tree.revert(directory, (request.pin,), request.pin)
-    wanted = sources.SourceRequest(request.pin, request.without, remotes=request.remotes)
+    wanted = SourceRequest(request.pin, request.without, remotes=request.remotes)
     return sources.obtain(directory, wanted)
 
 

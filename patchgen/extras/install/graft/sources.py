@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from patchgen.core.patch import images, render, tree
 from patchgen.core.patch.pins import OTHERWISE, HookedFile, Pin
-from patchgen.core.source import Remotes
 from patchgen.core.source.commit import Commit, open_pinned
 from patchgen.core.source.fetch import NowhereError
+from patchgen.core.source.remotes import Remotes
 from patchgen.core.torch import Torch
 from patchgen.errors import OptionsError, ToolError, TreeError, file_errors
 from patchgen.system import paths
