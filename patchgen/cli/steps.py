@@ -37,7 +37,7 @@ class Steps(logging.Handler):
 
     def __exit__(self, *_: object) -> None:
         _LOGGER.removeHandler(self)
-        self.close()
+        self._finish()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show the beginning of a step, or how much of it is done."""
@@ -78,11 +78,6 @@ class Steps(logging.Handler):
             self._shown.stop()
             self._shown = None
             self._say(self._step)
-
-    def close(self) -> None:
-        """End the last step."""
-        self._finish()
-        super().close()
 
 
 def _minutes(seconds: float) -> str:

@@ -181,13 +181,15 @@ class Hook:
     def _graft(self, root: str) -> None:
         """Load the graft, or warn why it cannot be loaded."""
         global loaded, problem  # noqa: PLW0603
+        from importlib.util import find_spec
+
         path = self.named_graft()
         if path is None:
             return
         try:
             load(path, root)
             loaded = path
-            if os.environ.get(_TORCHCOMMS) == "1" and _finds("torchcomms"):
+            if os.environ.get(_TORCHCOMMS) == "1" and find_spec("torchcomms") is not None:
                 _warn(f"{_TORCHCOMMS}=1: torchcomms takes Gloo's place, without SwitchML; unset it")
         except Exception as error:  # noqa: BLE001  # a damaged graft is reported, and never fatal
             problem = f"the graft {path}: {error}"
@@ -195,12 +197,6 @@ class Hook:
             raise ImportError("SWITCHML_REQUIRE is set, but " + problem)
         if problem:
             _warn(problem + "; this process uses torch without SwitchML")
-
-
-def _finds(package: str) -> bool:
-    from importlib.util import find_spec
-
-    return find_spec(package) is not None
 
 
 def _warn(text: str) -> None:

@@ -65,11 +65,12 @@ class Meeting:
 
     def tell(self, name: str, value: Any) -> None:
         """Send a value to the leader."""
-        self._write(f"{name}/{self.rank}/{self._seat}", value)
+        self.publish(f"{name}/{self.rank}/{self._seat}", value)
 
     def publish(self, name: str, value: Any) -> None:
         """Send a value to all ranks."""
-        self._write(name, value)
+        self._store.set(name, json.dumps(value))
+        self._store.add(f"{name}/there", 1)
 
     def hear(self, name: str, patience: float) -> Any:
         """Wait for a value that the leader publishes; return None after `patience` seconds."""
@@ -85,10 +86,6 @@ class Meeting:
             others = [self._read(f"{name}/{rank}/{seat}", deadline) for seat in range(2, seats + 1)]
             found += [one for one in (first, *others) if one is not None]
         return found
-
-    def _write(self, key: str, value: Any) -> None:
-        self._store.set(key, json.dumps(value))
-        self._store.add(f"{key}/there", 1)
 
     def _read(self, key: str, deadline: float) -> Any:
         while not self._store.add(f"{key}/there", 0):
