@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_STORED
 
 import pytest
 from support import messages
 from support import real as real_library
+from support.graft import compile_shared
 from support.torch import checked, located, switchml_patch, version_of
 from support.waiting import read_rest, until
+from support.wheelhouse import Entry, listing, zipped
 
 from patchgen.core.patch import render
 from patchgen.core.verify import summing, wheels
@@ -204,16 +204,12 @@ def read(code: int, out: str, err: str) -> Verified:
 
 def wheel_of(torch: Patched, path: Path) -> Path:
     record = f"torch-{torch.version}.dist-info/RECORD"
-    rows = []
-    with zipfile.ZipFile(path, "w") as archive:
-        for file in sorted(torch.root.rglob("*")):
-            if file.is_file():
-                name, content = str(file.relative_to(torch.root)), file.read_bytes()
-                digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest())
-                rows.append(f"{name},sha256={digest.rstrip(b'=').decode()},{len(content)}\n")
-                archive.writestr(name, content)
-        archive.writestr(record, "".join(rows) + f"{record},,\n")
-    return path
+    entries = [
+        Entry(str(file.relative_to(torch.root)), file.read_bytes(), method=ZIP_STORED)
+        for file in sorted(torch.root.rglob("*"))
+        if file.is_file()
+    ]
+    return zipped(path, [*entries, Entry(record, listing(entries, record))])
 
 
 def wheel_name(torch: Patched, python: Path) -> str:
@@ -277,19 +273,14 @@ def test_an_interpreter_without_torch() -> None:
     assert list(done.checks) == ["torch imports"]
 
 
-def compiled(path: Path, code: str, *arguments: str) -> None:
-    command = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-x", "none", *arguments, "-o", str(path)]
-    subprocess.run(command, input=code, text=True, check=True)
-
-
 def test_a_library_that_is_not_there(torch: Patched, tmp_path: Path) -> None:
     """Where LD_LIBRARY_PATH alone finds it, that is told."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     grpc = elsewhere / "libgrpc_like.so"
-    compiled(grpc, "int f() { return 1; }", "-Wl,-soname,libgrpc_like.so")
+    compile_shared(grpc, "int f() { return 1; }", "-Wl,-soname,libgrpc_like.so")
     needs = "-Wl,--no-as-needed", str(grpc)
-    compiled(torch.torch / "lib" / "libneeds.so", "int f(); int g() { return f(); }", *needs)
+    compile_shared(torch.torch / "lib" / "libneeds.so", "int f(); int g() { return f(); }", *needs)
     python = with_other_ranks(torch.interpreter, tmp_path)
     found = verify(python, LD_LIBRARY_PATH=str(elsewhere)).checks["libraries"]
     assert found["ok"]
@@ -303,7 +294,7 @@ def test_a_library_that_is_not_there(torch: Patched, tmp_path: Path) -> None:
 def test_a_symbol_that_is_not_there(torch: Patched) -> None:
     """As of a client library that was built for DPDK, in a torch that was not."""
     bad = torch.torch / "lib" / "libbad.so"
-    compiled(bad, "int rte_eal_init(); int g() { return rte_eal_init(); }")
+    compile_shared(bad, "int rte_eal_init(); int g() { return rte_eal_init(); }")
     with (torch.torch / "__init__.py").open("a") as file:
         file.write(f"ctypes.CDLL({str(bad)!r})\n")
     done = verify(torch.interpreter)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+from support.wheelhouse import Entry, listing, zipped
 
 from patchgen.core.verify import expected, wheels
 from patchgen.errors import OptionsError, ToolError
@@ -17,30 +16,19 @@ from patchgen.system.wheel import CHANGED
 
 NAME = "torch-1.7.1+switchml-cp39-cp39-linux_x86_64.whl"
 RECORD = "torch-1.7.1+switchml.dist-info/RECORD"
-FILES = {"torch/__init__.py": b"x = 1\n", "torch/bin/tool": b"#!/bin/sh\n"}
+MODULE = Entry("torch/__init__.py", b"x = 1\n", method=zipfile.ZIP_STORED)
+TOOL = Entry("torch/bin/tool", b"#!/bin/sh\n", mode=0o100755)
 HERE = f"cp{sys.version_info[0]}{sys.version_info[1]}"
 MACHINE = os.uname().machine
 
 
-def row(name: str, content: bytes) -> str:
-    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
-    return f"{name},sha256={digest},{len(content)}\n"
-
-
-def write(path: Path, files: dict[str, bytes], record: str | None = None) -> str:
-    if record is None:
-        record = "".join(row(*item) for item in files.items()) + f"{RECORD},,\n"
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in files.items():
-            info = zipfile.ZipInfo(name)
-            info.external_attr = (0o100755 if "bin/" in name else 0o100644) << 16
-            archive.writestr(info, content)
-        archive.writestr(RECORD, record)
-    return str(path)
+def write(path: Path, entries: list[Entry], recorded: list[Entry] | None = None) -> str:
+    record = Entry(RECORD, listing(entries if recorded is None else recorded, RECORD))
+    return str(zipped(path, [*entries, record]))
 
 
 def test_what_is_recorded_is_unpacked(tmp_path: Path) -> None:
-    check = wheels.unpack(write(tmp_path / NAME, FILES), str(tmp_path / "out"))
+    check = wheels.unpack(write(tmp_path / NAME, [MODULE, TOOL]), str(tmp_path / "out"))
     assert check.ok
     assert check.found == "2 files, as recorded"
     assert (tmp_path / "out/torch/__init__.py").read_bytes() == b"x = 1\n"
@@ -48,25 +36,24 @@ def test_what_is_recorded_is_unpacked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "record", "message"),
+    ("entries", "recorded", "message"),
     [
-        (FILES, row("torch/__init__.py", b"y = 1\n") + row("torch/bin/tool", b"#!/bin/sh\n"),
-         f"torch/__init__.py: {CHANGED}"),
-        ({"../out.py": b"1"}, None, "../out.py: outside of the wheel"),
+        ([MODULE, TOOL], [Entry(MODULE.name, b"y = 1\n"), TOOL], f"{MODULE.name}: {CHANGED}"),
+        ([Entry("../out.py", b"1")], None, "../out.py: outside of the wheel"),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_as_recorded_is_named(
-    tmp_path: Path, files: dict[str, bytes], record: str | None, message: str
+    tmp_path: Path, entries: list[Entry], recorded: list[Entry] | None, message: str
 ) -> None:
     (tmp_path / "a").mkdir()
-    check = wheels.unpack(write(tmp_path / NAME, files, record), str(tmp_path / "a" / "out"))
+    check = wheels.unpack(write(tmp_path / NAME, entries, recorded), str(tmp_path / "a" / "out"))
     assert message in check.problems[0]
     assert {path.name for path in tmp_path.iterdir()} == {NAME, "a"}
     assert {path.name for path in (tmp_path / "a").iterdir()} <= {"out"}
 
 
 def test_a_flipped_byte_a_cut_file_and_no_archive_are_found(tmp_path: Path) -> None:
-    write(tmp_path / NAME, FILES)
+    write(tmp_path / NAME, [MODULE, TOOL])
     good = (tmp_path / NAME).read_bytes()
     flipped = good.replace(b"x = 1\n", b"x = 2\n")
     for number, content in enumerate((flipped, good[: len(good) // 2], b"no archive", b"")):

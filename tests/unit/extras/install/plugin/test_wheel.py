@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import configparser
 import csv
-import hashlib
 import io
 import os
 import zipfile
 from pathlib import Path
+
+from support.wheelhouse import digest
 
 from patchgen.extras.install.plugin import wheel
 
@@ -37,8 +37,7 @@ def test_record_and_metadata(tmp_path: Path) -> None:
     rows = {row[0]: row[1:] for row in csv.reader(io.StringIO(record))}
     assert rows.pop(f"{metadata}/RECORD") == ["", ""]
     for name, content in contents.items():
-        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
-        assert rows.pop(name) == [f"sha256={digest}", str(len(content))]
+        assert rows.pop(name) == [digest(content), str(len(content))]
     assert not rows
     assert {name: contents[name] for name in CONTENTS} == CONTENTS
     lines = contents[f"{metadata}/METADATA"].decode().splitlines()
