@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import re
@@ -34,10 +35,13 @@ _without_option = option(
     shell_complete=completing(lambda: [fix.id for fix in fixes.read_shipped()]),
 )  # fmt: skip
 _list_option = click.option("--list", "listed", is_flag=True, help="Print the fixes and exit.")
-_FOUND = tuple(
-    variable if variable.boolean else variable._replace(default="the system's packages")
-    for variable in VARIABLES
-    if variable.name not in {"BUILDDIR", "SWITCHML_HOME"}
+_library_options = functools.partial(
+    params.these_variables,
+    variables=[
+        variable if variable.boolean else variable._replace(default="the system's packages")
+        for variable in VARIABLES
+        if variable.name not in {"BUILDDIR", "SWITCHML_HOME"}
+    ],
 )
 """Flags and homes that the client library itself is built with."""
 
@@ -58,10 +62,6 @@ def _check_commit(given: str) -> str:
     if not re.fullmatch("[0-9a-f]{40}", given):
         raise click.BadParameter(f"{given}: not all 40 digits of a commit")
     return given
-
-
-def _library_options(command: params.Command) -> params.Command:
-    return params.these_variables(command, _FOUND)
 
 
 @click.group(cls=Group)

@@ -213,28 +213,6 @@ class Variables(NamedTuple):
         return missing
 
 
-def variable_options(command: Command) -> Command:
-    """Add the options of all variables; the command gets them as `variables`."""
-    return these_variables(command, VARIABLES)
-
-
-def library_options(command: Command) -> Command:
-    """Add the options of all variables but BUILDDIR, which the command does not write to."""
-    return these_variables(command, _ABOUT_LIBRARY)
-
-
-def flag_options(command: Command) -> Command:
-    """Add the options of the flags and BUILDDIR; the command gets them as `variables`."""
-    return these_variables(command, [v for v in VARIABLES if v.boolean or v.name == "BUILDDIR"])
-
-
-def simulating_options(command: Command) -> Command:
-    """Add the options of a command that simulates the switch where no SWITCHML_HOME is named."""
-    default = "the simulator"
-    own = [v._replace(default=default) if v.name == "SWITCHML_HOME" else v for v in _ABOUT_LIBRARY]
-    return these_variables(command, own)
-
-
 def these_variables(command: Command, variables: Sequence[Variable]) -> Command:
     """Add options of these variables and of --dev-root; the command gets them as `variables`."""
     added = (DEV_ROOT, *reversed(variables))
@@ -242,6 +220,20 @@ def these_variables(command: Command, variables: Sequence[Variable]) -> Command:
     for variable in added:
         command = _option(variable)(command)
     return command
+
+
+variable_options = functools.partial(these_variables, variables=VARIABLES)
+library_options = functools.partial(these_variables, variables=_ABOUT_LIBRARY)
+flag_options = functools.partial(
+    these_variables, variables=[v for v in VARIABLES if v.boolean or v.name == "BUILDDIR"]
+)
+simulating_options = functools.partial(
+    these_variables,
+    variables=[
+        v._replace(default="the simulator") if v.name == "SWITCHML_HOME" else v
+        for v in _ABOUT_LIBRARY
+    ],
+)
 
 
 def _option(variable: Variable) -> Callable[[Command], Command]:
