@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Callable, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, Callable, NoReturn
 
 import click
 
@@ -94,12 +94,6 @@ def say_all(lines: Iterable[str]) -> None:
     """Print lines for people on stderr."""
     for line in lines:
         say(line)
-
-
-def write_bytes(stream: TextIO, content: bytes) -> None:
-    """Write bytes to a standard stream, and flush it."""
-    stream.buffer.write(content)
-    stream.buffer.flush()
 
 
 def print_json(data: object) -> None:

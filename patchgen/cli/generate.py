@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 
 import click
 
 from patchgen.cli import path_types
-from patchgen.cli.console import Command, print_json, say_all, write_bytes
+from patchgen.cli.console import Command, print_json, say_all
 from patchgen.cli.params import Variables, json_option, pytorch_option, variable_options
 from patchgen.core.patch import patchfile, pins, report
 from patchgen.errors import file_errors
@@ -46,7 +45,7 @@ def generate(
 
 def _write(content: bytes, output: str | None, builddir: str) -> str:
     if output == "-":
-        write_bytes(sys.stdout, content)
+        click.echo(content, nl=False)
         return output
     name = os.path.join(builddir, _NAME) if output is None else paths.from_native(output)
     files.replace(paths.encode(name), content)

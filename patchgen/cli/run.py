@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from patchgen.cli import params, path_types
-from patchgen.cli.console import Command, end, print_json, progress, say_all, write_bytes
+from patchgen.cli.console import Command, end, print_json, progress, say_all
 from patchgen.cli.lab_options import CONFIG, lab_options
 from patchgen.cli.params import json_option, simulating_options
 from patchgen.errors import OptionsError, file_errors
@@ -163,6 +163,5 @@ class _Printer:
         self._quiet = quiet
 
     def __call__(self, line: Line) -> None:
-        stream = sys.stderr if line.error or self._quiet else sys.stdout
         prefix = b"[%d] " % line.rank if self._several and line.rank is not None else b""
-        write_bytes(stream, prefix + line.text)
+        click.echo(prefix + line.text, nl=False, err=line.error or self._quiet)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from patchgen.cli import path_types
-from patchgen.cli.console import say_all, write_bytes
+from patchgen.cli.console import say_all
 from patchgen.errors import ToolError, file_errors
 from patchgen.system import files, signals
 from patchgen.system.ports import split_address
@@ -84,7 +83,7 @@ def run(
 
 def _show(source: str, line: bytes) -> None:
     if source == ERR:
-        write_bytes(sys.stderr, line)
+        click.echo(line, nl=False, err=True)
     else:
         click.echo(f"listening on {json.loads(line)['listening']}")
 
