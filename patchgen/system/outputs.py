@@ -86,6 +86,19 @@ def make_cache(path: str) -> None:
     make(path, "name another cache with --cache or XDG_CACHE_HOME")
 
 
+def publish(made: str, path: str) -> None:
+    """Rename a complete directory to its path, unless another process was quicker.
+
+    Raises:
+        OSError: it cannot be renamed.
+    """
+    try:
+        os.rename(made, path)
+    except OSError:
+        if not os.path.isdir(path):
+            raise
+
+
 def _try(place: str, path: str) -> None:
     """Write a byte to an unnamed file in `place`; an error names `path`."""
     try:

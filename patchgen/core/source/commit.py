@@ -21,7 +21,7 @@ _CLONES = "git"  # directory in the cache
 
 def open_pinned(pin: Pin, cache: str, remotes: Remotes) -> Commit:
     """Return the commit of a pin. Nothing is fetched before it is read."""
-    return Commit(Git(), root(cache, pin.commit), cache, remotes)
+    return Commit(root(cache, pin.commit), cache, remotes)
 
 
 class Commit:
@@ -32,9 +32,9 @@ class Commit:
     and a process replaces only the clone in which it missed an object.
     """
 
-    def __init__(self, git: Git, repository: Repository, cache: str, remotes: Remotes) -> None:
+    def __init__(self, repository: Repository, cache: str, remotes: Remotes) -> None:
         self.git_dir = os.path.join(cache, _CLONES, f"{repository.commit}.git")
-        self._git = git
+        self._git = Git()
         self._repository = repository
         self._remotes = remotes
 
@@ -170,8 +170,4 @@ class Commit:
             if self._identity() == lacking:
                 with contextlib.suppress(FileNotFoundError):
                     os.rename(self.git_dir, os.path.join(draft, "old"))
-            try:
-                os.rename(made, self.git_dir)
-            except OSError:
-                if not os.path.isdir(self.git_dir):  # otherwise another process was quicker
-                    raise
+            outputs.publish(made, self.git_dir)

@@ -130,7 +130,7 @@ def read_sources(origin: CommitOrigin, part: str = fixes.LIBRARY) -> dict[str, b
         FileError: the cache cannot be written.
     """
     with file_errors():
-        commit = Commit(Git(), _repository("", origin), origin.cache, origin.remotes)
+        commit = Commit(_repository("", origin), origin.cache, origin.remotes)
         directories, suffixes = _SOURCES[part]
         wanted = {
             path: blob

@@ -63,16 +63,8 @@ def get_or_make(cache: str, kind: str, inputs: object, make: Callable[[str], Non
         made = os.path.join(draft, kind)
         os.mkdir(made)
         make(made)
-        _rename(made, path)
+        outputs.publish(made, path)
     return Cached(path, new=True)
-
-
-def _rename(source: str, target: str) -> None:
-    try:
-        os.rename(source, target)
-    except OSError:
-        if not os.path.isdir(target):  # otherwise another process was quicker
-            raise
 
 
 def describe_compiler(environ: Mapping[str, str]) -> list[object]:

@@ -23,7 +23,6 @@ from patchgen.core.source.repository import Repository
 from patchgen.core.torch import Torch
 from patchgen.errors import ToolError, TreeError
 from patchgen.extras.install.graft.sources import GraftOrigin, fetched, gather
-from patchgen.system.git import Git
 from patchgen.system.objects import object_id
 
 HEADERS = {"gloo/a.h": "a", "gloo/sub dir/b.h": "b", "gloo/é.h": "c"}
@@ -46,7 +45,7 @@ class Served:
     def reader(self, url: str | None = None, **remotes: list[str]) -> Commit:
         address = str(self.root) if url is None else url
         repository = Repository("", "third_party/gloo", ("gloo",), "", self.commit, address)
-        return Commit(Git(), repository, str(self.scratch), Remotes(**remotes))
+        return Commit(repository, str(self.scratch), Remotes(**remotes))
 
     def read(self, url: str | None = None, **remotes: list[str]) -> dict[str, bytes]:
         reader = self.reader(url, **remotes)

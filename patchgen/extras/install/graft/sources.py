@@ -17,7 +17,6 @@ from patchgen.core.source.remotes import Remotes
 from patchgen.core.torch import Torch
 from patchgen.errors import OptionsError, ToolError, TreeError, file_errors
 from patchgen.system import paths
-from patchgen.system.git import Git
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -155,7 +154,7 @@ def fetched(pin: Pin, torch: Torch, origin: GraftOrigin, *, gloo_only: bool) -> 
             if not gloo_directory(torch):
                 _LOGGER.info("getting gloo's headers")
                 gloo = next(one for one in commit.submodules() if one.path == GLOO)
-                headers = Commit(Git(), gloo, cache, remotes)
+                headers = Commit(gloo, cache, remotes)
                 contents = headers.contents(headers.files("gloo", _GLOO_SUFFIXES))
                 found.update({posixpath.join(GLOO, path): text for path, text in contents.items()})
     except NowhereError as error:
