@@ -133,9 +133,8 @@ def check_flags(names: Collection[str]) -> tuple[str, ...]:
         raise OptionsError(f"{unknown[0]}: no such flag")
     backends = [flag for flag in chosen if flag.backend]
     if len(backends) > 1:
-        raise OptionsError(
-            f"{_list_set(backends)}: a library has one backend; drop {_list_options(backends)}"
-        )
+        drop = " or ".join(f"--{flag.field} ({flag.name}=1)" for flag in backends)
+        raise OptionsError(f"{_list_set(backends)}: a library has one backend; drop {drop}")
     cards = [flag for flag in chosen if flag.cards]
     if len(cards) > 1:
         meanings = ", ".join(f"--{flag.field} for {flag.cards}" for flag in cards)
@@ -151,10 +150,6 @@ def check_flags(names: Collection[str]) -> tuple[str, ...]:
 
 def _list_set(flags: Sequence[Flag]) -> str:
     return " and ".join(f"{flag.name}=1" for flag in flags)
-
-
-def _list_options(flags: Sequence[Flag]) -> str:
-    return " or ".join(f"--{flag.field} ({flag.name}=1)" for flag in flags)
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,10 @@ def pins(*, as_json: bool) -> None:
     if click.get_current_context().invoked_subcommand is not None:
         return
     shipped = known.shipped()
-    data = [report.pin_data(pin) for pin in shipped]
-    print_result(map(report.pin_line, shipped), data, as_json=as_json)
+    lines = [
+        f"{pin.name}  {pin.commit}  {', '.join(file.path for file in pin.files)}" for pin in shipped
+    ]
+    print_result(lines, [report.pin_data(pin) for pin in shipped], as_json=as_json)
 
 
 @pins.command(cls=Command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -134,7 +135,8 @@ def run(
             setup = prepare(job, directory)
         say_all(setup.notes)
         try:
-            result = run_job(job, setup, _Printer(job.workers, quiet=as_json))
+            output = functools.partial(_print, numbered=job.workers > 1, quiet=as_json)
+            result = run_job(job, setup, output)
         except Interrupted as error:
             result, interrupted = error.result, error
     _show_result(result, report, as_json=as_json)
@@ -155,13 +157,7 @@ def _show_result(result: Result, report: str | None, *, as_json: bool) -> None:
         print_json(data)
 
 
-class _Printer:
-    """Prints the output of the ranks, with the number of the rank before each line of several."""
-
-    def __init__(self, workers: int, *, quiet: bool) -> None:
-        self._several = workers > 1
-        self._quiet = quiet
-
-    def __call__(self, line: Line) -> None:
-        prefix = b"[%d] " % line.rank if self._several and line.rank is not None else b""
-        click.echo(prefix + line.text, nl=False, err=line.error or self._quiet)
+def _print(line: Line, *, numbered: bool, quiet: bool) -> None:
+    """Print a line of a rank, with its number if it is one of several."""
+    prefix = b"[%d] " % line.rank if numbered and line.rank is not None else b""
+    click.echo(prefix + line.text, nl=False, err=line.error or quiet)

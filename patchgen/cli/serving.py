@@ -32,12 +32,12 @@ def listen_option(address: str) -> Callable[[Command], Command]:
     """Return the option --listen, for an address of this form."""
     return click.option(
         "--listen", metavar="ADDR", default="127.0.0.1:50099", show_default=True,
-        callback=lambda _context, _option, given: _address(given),
+        callback=_check_address,
         help=f"Address to listen on: {address}; port 0 takes a free port.",
     )  # fmt: skip
 
 
-def _address(text: str) -> str:
+def _check_address(_context: object, _option: object, text: str) -> str:
     try:
         split_address(text, lowest=0)
     except ValueError as error:

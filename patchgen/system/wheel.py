@@ -10,6 +10,7 @@ import contextlib
 import csv
 import hashlib
 import io
+import re
 import stat
 import time
 import zipfile
@@ -33,6 +34,7 @@ _LAST = 4354819198
 _UNIX = 3
 _VERSION = 20  # version of the zip format for a plain file; zipfile raises it if necessary
 _EXECUTABLE = 0o111
+_RECORD = re.compile(r"[^/]*\.dist-info/RECORD")
 
 
 class Row(NamedTuple):
@@ -72,7 +74,7 @@ class Wheel:
 
     def __init__(self, archive: zips.Archive) -> None:
         self._archive = archive
-        found = [name for name in archive.entries if _is_record(name)]
+        found = [name for name in archive.entries if _RECORD.fullmatch(name)]
         if len(found) != 1:
             many = f"{len(found)} *.dist-info/RECORDs" if found else "no *.dist-info/RECORD"
             archive.refuse(f"no wheel: has {many}")
@@ -228,11 +230,6 @@ def _listing(rows: list[Row], record: str) -> bytes:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerows([*rows, (record, "", "")])
     return file.getvalue().encode()
-
-
-def _is_record(name: str) -> bool:
-    directory, _, file = name.rpartition("/")
-    return file == "RECORD" and directory.endswith(".dist-info") and "/" not in directory
 
 
 def _parse(line: list[str]) -> Row | None:

@@ -45,11 +45,6 @@ def pin_data(pin: Pin) -> dict[str, Any]:
     }
 
 
-def pin_line(pin: Pin) -> str:
-    """Return one line about a pin: name, commit and hooked files."""
-    return f"{pin.name}  {pin.commit}  {', '.join(file.path for file in pin.files)}"
-
-
 def generate_data(
     output: str, digest: str, pin: Pin, options: Options, warnings: Sequence[str]
 ) -> dict[str, Any]:

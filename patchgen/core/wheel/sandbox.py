@@ -93,7 +93,7 @@ def show_at(directory: str, target: str) -> None:
 
 def find(work: str) -> Sandbox:
     """Return the path of a work directory: fixed where namespaces are available."""
-    if enclosure.has_shown():
+    if enclosure.shown:
         return Sandbox(work, enclosure.PATH)
     tried = capture(Program([sys.executable, "-IS", _ENCLOSURE, "--try"]), limit=LIMIT)
     if tried.code == 0:

@@ -23,7 +23,8 @@ _NOSUID, _NODEV, _BIND, _REC, _PRIVATE = 2, 4, 1 << 12, 1 << 14, 1 << 18  # moun
 _DETACH = 2  # umount2(2)
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 1  # netdevice(7)
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_shown = []  # type: list[str]
+shown = []  # type: list[str]
+"""Directories that were at PATH; empty until this process has its own mounts."""
 
 
 def show(directory: str) -> None:
@@ -35,14 +36,14 @@ def show(directory: str) -> None:
     Raises:
         OSError: the system refuses.
     """
-    if not _shown:
+    if not shown:
         _enter()
-    elif _shown[-1] == directory:
+    elif shown[-1] == directory:
         return
-    elif _shown[-1]:
+    elif shown[-1]:
         hide()
     _mount(directory, PATH, None, _BIND | _REC)
-    _shown.append(directory)
+    shown.append(directory)
 
 
 def hide() -> None:
@@ -52,12 +53,7 @@ def hide() -> None:
         OSError: the system refuses.
     """
     _check(_LIBC.umount2(os.fsencode(PATH), _DETACH), PATH)
-    _shown.append("")
-
-
-def has_shown() -> bool:
-    """Return whether this process has its own mounts."""
-    return bool(_shown)
+    shown.append("")
 
 
 def show_at(directory: str, target: str) -> None:

@@ -41,10 +41,11 @@ def look_at_pages(
         root: directory of sys and proc.
     """
     try:
-        sizes = sorted(map(_size, os.listdir(os.path.join(root, _SIZES))))
+        names = os.listdir(os.path.join(root, _SIZES))
     except OSError:
         yield Finding(BAD, "this kernel has no huge pages")
         return
+    sizes = sorted(int(name[len("hugepages-") : -len("kB")]) for name in names)
     free = {size: _free(root, _SIZES, size) for size in sizes}
     if options is None:
         free = {size: free[size] for size in sizes if size == _usual_size(root)}
@@ -73,10 +74,6 @@ def look_at_pages(
     own = f"sys/devices/system/node/node{node}/hugepages"
     if os.path.isdir(os.path.join(root, own)) and not any(_free(root, own, s) for s in usable):
         yield Finding(DOUBTFUL, f"no huge page is free on node {node}, where the card is")
-
-
-def _size(name: str) -> int:
-    return int(name[len("hugepages-") : -len("kB")])
 
 
 def _usual_size(root: str) -> int:
