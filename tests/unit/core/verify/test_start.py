@@ -11,7 +11,6 @@ import pytest
 from support.waiting import ENOUGH, has_ended
 
 from patchgen.core.verify.start import list_failed, number_ranks
-from patchgen.errors import ToolError
 from patchgen.system.process import OUT, CompletedRun, Program, side_by_side
 
 NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -94,8 +93,3 @@ def test_ranks_are_ended_on_request(tmp_path: Path) -> None:
     assert [run.how for run in ends] == ["stopped"] * 2
     assert list_failed(ends) == {}
     assert all(has_ended(pid.decode().strip()) for pid in pids)
-
-
-def test_a_rank_that_cannot_be_started(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match=r"none: No such file or directory"):
-        side_by_side([Program([str(tmp_path / "none")], tmp_path, {})], limit=None)
