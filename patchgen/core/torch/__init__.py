@@ -162,10 +162,8 @@ def read_answers(answers: Interpreter) -> Installed:
     """Interpret the answers of an interpreter about the torch that it imports."""
     found, problems = answers.found, answers.problems
     hook = found.get(probe.HOOK) or {}
-    grafted, patched = (
-        Support(problem=hook.get("problem") or ""),
-        _read_support(answers, probe.PATCH),
-    )
+    grafted = Support(problem=hook.get("problem") or "")
+    patched = _read_support(answers, probe.PATCH)
     if hook.get("loaded"):
         problem = grafted.problem or patched.problem
         grafted, patched = Support(patched.report, problem), Support()

@@ -59,12 +59,10 @@ def resolve_command(
 
 def find_script(arguments: Sequence[str]) -> str | None:
     """Return the script among an interpreter's arguments; None for -m, -c and stdin."""
-    skip = False
-    for argument in arguments:
-        if skip:
-            skip = False
-        elif argument in _WITH_VALUE:
-            skip = True
+    rest = iter(arguments)
+    for argument in rest:
+        if argument in _WITH_VALUE:
+            next(rest, None)
         elif re.match(r"-[a-zA-Z]*[mc]|-$", argument):
             return None
         elif not argument.startswith("-"):

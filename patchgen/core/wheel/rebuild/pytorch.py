@@ -23,10 +23,8 @@ def read(original: RecordedBuild, request: RebuildRequest) -> Rebuildable:
         OptionsError: the record has an unusable value.
     """
     lock = original.provenance.find_digest(provenance.LOCK)
-    commit, before = (
-        original.text("request.pin.commit"),
-        original.text("resolved.buildPath"),
-    )
+    commit = original.text("request.pin.commit")
+    before = original.text("resolved.buildPath")
     options, environ = original.options(), request.make_environ(original)
     python = original.text("resolved.toolchain.python")
     settings = _read_settings(original, before, locked=lock is not None)
@@ -34,11 +32,8 @@ def read(original: RecordedBuild, request: RebuildRequest) -> Rebuildable:
     work = os.path.join(request.work, "build")
 
     def find_path() -> Mapping[str, str]:
-        return {
-            "path": os.path.join(
-                request.sandbox.inside if request.sandbox.fixed else work, "source"
-            )
-        }
+        place = request.sandbox.inside if request.sandbox.fixed else work
+        return {"path": os.path.join(place, "source")}
 
     def build(directory: str, _: str) -> str:
         wanted = wheel.BuildRequest(

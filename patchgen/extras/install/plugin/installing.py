@@ -66,10 +66,8 @@ def _run(python: str, arguments: Sequence[str], environ: Mapping[str, str]) -> N
     tool, ended = "pip", _finish([python, run_pip.__file__, *arguments, *_QUIET], python, environ)
     uv = shutil.which("uv", path=environ.get("PATH"))
     if ended.code != 0 and uv and _NO_PIP in ended.err.decode(errors="replace"):
-        tool, ended = (
-            "uv",
-            _finish([uv, "pip", *arguments, "--no-config", "--python", python], python, environ),
-        )
+        tool = "uv"
+        ended = _finish([uv, "pip", *arguments, "--no-config", "--python", python], python, environ)
     if ended.code == 0:
         return
     text, name = ended.err.decode(errors="replace"), paths.describe(python)
