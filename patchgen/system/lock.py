@@ -14,6 +14,7 @@ from patchgen.system import paths
 
 _LOGGER = logging.getLogger(__name__)
 _PATIENCE = 60  # seconds for a killed run's programs to notice that their pipes are closed
+_STARTING = 2  # seconds for a program that a killed run was starting to close what it inherited
 
 
 @contextlib.contextmanager
@@ -48,16 +49,18 @@ def held(root: str) -> Iterator[None]:
         FileError: the file system has no locks.
     """
     with opened(paths.encode(root)) as descriptor:
+        deadline = time.monotonic() + _STARTING
         try:
-            alone = try_lock(descriptor)
+            while not try_lock(descriptor):
+                if time.monotonic() > deadline:
+                    raise TreeError(
+                        f"{paths.printable(root)}: another run is at work here; wait for its end"
+                    )
+                time.sleep(0.05)
         except OSError as error:
             raise FileError(
                 f"{paths.printable(root)}: cannot be locked: {error.strerror}"
             ) from error
-        if not alone:
-            raise TreeError(
-                f"{paths.printable(root)}: another run is at work here; wait for its end"
-            )
         yield
 
 
