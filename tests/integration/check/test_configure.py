@@ -14,7 +14,7 @@ from patchgen.core.patch import pins
 from patchgen.core.wheel.check import advice, configure
 from patchgen.core.wheel.check.configure import Configuration
 from patchgen.core.wheel.check.environment import LockedEnvironment
-from patchgen.core.wheel.check.tools import Tools
+from patchgen.core.wheel.check.facts import Facts, find_client
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.options import resolve
 
@@ -43,9 +43,7 @@ def configured(tmp_path: Path, **given: Any) -> Configuration:
     """Answers of a script, since the environment is not made."""
     options, environ, cwd = resolve(given, {}, str(tmp_path)), dict(os.environ), str(tmp_path)
     request = BuildRequest(PIN, options, cwd, "", None, "conda-lock.yml", "", environ)
-    tools = Tools(request)
-    vars(tools)["locked"] = LockedEnvironment()
-    found = configure.run(tools)
+    found = configure.run(Facts(request, find_client(options), LockedEnvironment()))
     assert isinstance(found, Configuration)
     return found
 

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
-from collections.abc import Callable, Mapping
+import shlex
+import shutil
+import threading
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from patchgen.core.library import archive, homes
 from patchgen.core.library.archive import Archive
 from patchgen.core.recipes import BLAS, EXIT, Limits
+from patchgen.core.wheel import toolchain, variables
 from patchgen.core.wheel.check import configure
 from patchgen.core.wheel.check.advice import reason
 from patchgen.core.wheel.check.configure import Configuration
-from patchgen.core.wheel.check.environment import LockedEnvironment
-from patchgen.core.wheel.check.tools import Answer, Tools, uses_cuda
+from patchgen.core.wheel.check.environment import LockedEnvironment, find_environment
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.errors import ToolError
 from patchgen.options import Options
-from patchgen.system import threads
+from patchgen.system import interpreter, threads
 from patchgen.system.checks import Check
 from patchgen.system.interpreter import Interpreter
 from patchgen.system.paths import describe, native
-from patchgen.system.process import LIMIT
+from patchgen.system.process import LIMIT, run
 
 CRASH = "crash-at-exit"
 ACCEPTABLE = {
@@ -35,8 +39,8 @@ ACCEPTABLE = {
 _ALWAYS = ("setuptools", "wheel")
 _PROGRAMS = {"python", EXIT, "gcc", "gcc with CUDA", "cuda", "cmake", BLAS}
 _IF_LOCKED = "mkl"  # optional, and found only in the lock's environment
-
-
+_OFF = {"0", "OFF", "NO", "FALSE", "N"}  # as PyTorch's setup.py reads a variable
+_NAMES = {"CXX": ("c++", "g++"), "CC": ("cc", "gcc")}
 _MAKE = (
     "make one with switchml-patch client build, name another place with --switchml-home, "
     "or take the simulator: switchml-patch simulator install -o DIR"
@@ -56,28 +60,35 @@ class Client:
 
 
 @dataclass(frozen=True)
+class Answer:
+    """Answer of a program that was asked for its version."""
+
+    program: str
+    """Path of the program, or command of a compiler."""
+    text: str = ""
+    error: ToolError | None = None
+    """Why there is no answer."""
+
+
+@dataclass(frozen=True)
 class Facts:
-    """A requested build, and what is available for it. Programs of a lock are not run."""
+    """A requested build, and what is available for it.
+
+    Programs are those of the environment, else those on PATH. Each is asked once, and None stands
+    for the answer of a missing one.
+    """
 
     request: BuildRequest
     client: Client
-    locked: LockedEnvironment | None = None
+    locked: LockedEnvironment | None
     """Conda environment; None for a build with the user's interpreter."""
-    has_compiler: bool = False
-    """Whether the C++ compiler of the build is installed."""
-    has_make: bool = False
-    compilers: Answer | None = None
-    """Macros of the C++ compiler."""
-    cmake: Answer | None = None
-    ninja: Answer | None = None
-    git: Answer | None = None
-    nvcc: Answer | None = None
-    interpreter: str | None = None
-    """Path of the user's interpreter; None if there is no such program."""
-    python: Interpreter | ToolError | None = None
-    """Answers of the user's interpreter."""
-    configured: Configuration | ToolError | None = None
-    """Answers of switchml.cmake; None without cmake."""
+    limit: float = LIMIT
+    """Seconds for an answer."""
+    _stop: threading.Event = field(default_factory=threading.Event, compare=False)
+
+    def stop(self) -> None:
+        """End the programs that are running, and start no more."""
+        self._stop.set()
 
     @property
     def limits(self) -> Limits:
@@ -85,9 +96,11 @@ class Facts:
         return self.request.limits
 
     @property
-    def configuration(self) -> Configuration | None:
-        """Answers of switchml.cmake, if it gave any."""
-        return None if isinstance(self.configured, ToolError) else self.configured
+    def packages(self) -> list[str]:
+        """Names of the Python packages that setup.py and torch import."""
+        others = {*_PROGRAMS, _IF_LOCKED, *_ALWAYS}
+        names = [*_ALWAYS, *(name for name in self.limits.specifiers if name not in others)]
+        return [*names, _IF_LOCKED] if self.find_locked(_IF_LOCKED) else names
 
     @property
     def simulator(self) -> bool:
@@ -105,9 +118,123 @@ class Facts:
         return self.locked is not None and self.locked.gcc is not None
 
     @property
+    def prefix(self) -> str | None:
+        """Prefix of the environment, if it is complete."""
+        return self.locked.prefix if self.locked else None
+
+    @property
     def cuda(self) -> bool:
         """Whether the build uses CUDA."""
-        return uses_cuda(self.request, self.locked)
+        given = self.request.given
+        if given.get("USE_CUDA"):
+            return given["USE_CUDA"].upper() not in _OFF
+        return bool(given.get("CUDA_HOME") or self.find_locked("cudatoolkit-dev"))
+
+    @cached_property
+    def settings(self) -> Mapping[str, str]:
+        """Variables of the build."""
+        defaults = {"CMAKE_PREFIX_PATH": self.prefix} if self.prefix else {}
+        conda = self.locked is not None
+        return variables.resolve(defaults, self.request.given, {}, conda=conda)
+
+    @cached_property
+    def environ(self) -> Mapping[str, str]:
+        """Whole environment of the build."""
+        programs = os.path.join(self.prefix, "bin") if self.prefix else None
+        return variables.environment(self.settings, self.request.given, programs)
+
+    @property
+    def activated(self) -> Mapping[str, str]:
+        """Environment of the compiler, after the conda environment's activation scripts.
+
+        Raises:
+            ToolError: a script failed.
+        """
+        if not self.prefix:
+            return self.environ
+        command = shlex.join(self.find_compiler())
+        return {
+            **toolchain.activated(self.prefix, {"CXX": command, **self.environ}),
+            **self.settings,
+        }
+
+    @property
+    def interpreter(self) -> str | None:
+        """Path of the user's interpreter; a name with a slash is relative to this process."""
+        return None if self.locked else self.find(self.request.python or "python3")
+
+    @property
+    def has_compiler(self) -> bool:
+        """Whether the C++ compiler of the build is installed."""
+        try:
+            return self.has_packages and bool(self.find_compiler())
+        except ToolError:
+            return False
+
+    @cached_property
+    def compilers(self) -> Answer | None:
+        """Macros of the C++ compiler; None also for one of a lock. No C compiler is an error."""
+        if self.conda or not self.has_packages:
+            return None
+        try:
+            command = self.find_compiler()
+            if not command:
+                return None
+            answer = self.ask([*command, "-dM", "-E", "-x", "c++", "-"])
+            if not self.find_compiler("CC"):
+                return Answer("", error=ToolError("no C compiler on PATH"))
+        except ToolError as error:
+            return Answer("", error=error)
+        return Answer(" ".join(command), answer)
+
+    @cached_property
+    def cmake(self) -> Answer | None:
+        """Version of the cmake that PyTorch's setup.py takes: cmake3 first."""
+        return self._ask_version(self.find("cmake3", "cmake"))
+
+    @cached_property
+    def ninja(self) -> Answer | None:
+        """Version of ninja."""
+        return self._ask_version(self.find("ninja"))
+
+    @cached_property
+    def git(self) -> Answer | None:
+        """Version of git."""
+        return self._ask_version(self.find("git"))
+
+    @cached_property
+    def nvcc(self) -> Answer | None:
+        """Version of the nvcc of CUDA_HOME, else of PATH; None also without CUDA."""
+        home = self.request.given.get("CUDA_HOME")
+        if not self.cuda:
+            return None
+        if not home:
+            return self._ask_version(self.find("nvcc"))
+        path = os.path.join(os.path.abspath(home), "bin", "nvcc")
+        return self._ask_version(path if os.access(path, os.X_OK) else None)
+
+    @cached_property
+    def python(self) -> Interpreter | ToolError | None:
+        """Answers of the user's interpreter, started as in a build."""
+        if self.interpreter is None:
+            return None
+        path, flags = os.path.abspath(self.interpreter), interpreter.PLAIN
+        try:
+            return interpreter.ask(
+                path, self.environ, packages=self.packages, flags=flags, stop=self._stop
+            )
+        except ToolError as error:
+            return error
+
+    @cached_property
+    def configured(self) -> Configuration | ToolError | None:
+        """Answers of switchml.cmake; None without cmake."""
+        return configure.run(self)
+
+    @property
+    def configuration(self) -> Configuration | None:
+        """Answers of switchml.cmake, if it gave any."""
+        return None if isinstance(self.configured, ToolError) else self.configured
 
     def accept(self, row: Check) -> Check:
         """Make a row optional if the user accepted its problem."""
@@ -121,29 +248,74 @@ class Facts:
         """Return the version of a package in the lock, if any."""
         return self.locked.version(name) if self.locked else None
 
+    def find(self, *names: str) -> str | None:
+        """Return the path of the first of some programs that is on PATH."""
+        path = self.environ.get("PATH", os.defpath)
+        return next(filter(None, (shutil.which(name, path=path) for name in names)), None)
 
-def list_packages(limits: Limits, locked: LockedEnvironment | None) -> list[str]:
-    """Return the names of the Python packages that setup.py and torch import."""
-    others = {*_PROGRAMS, _IF_LOCKED, *_ALWAYS}
-    names = [*_ALWAYS, *(name for name in limits.specifiers if name not in others)]
-    return [*names, _IF_LOCKED] if locked and locked.version(_IF_LOCKED) else names
+    def find_compiler(self, variable: str = "CXX") -> list[str]:
+        """Return the command of a compiler; empty if it is missing, or not yet installed.
+
+        The variable CXX or CC is used only without an environment.
+
+        Raises:
+            ToolError: the variable names no program.
+        """
+        names = _NAMES[variable]
+        if self.conda:
+            programs = os.path.join(glob.escape(self.prefix or os.devnull), "bin")
+            return sorted(glob.glob(f"{programs}/*-linux-gnu-{names[0]}"))[:1]
+        given = None if self.locked else self.request.given.get(variable)
+        if not given:
+            found = self.find(*names)
+            return [found] if found else []
+        try:
+            command = shlex.split(given)
+        except ValueError:
+            command = []
+        if not command or not self.find(command[0]):
+            raise ToolError(f"{variable}={given}: no such program; set {variable} to a compiler")
+        return command
+
+    def ask(
+        self, command: Sequence[str], *, limit: float | None = None, activated: bool = False
+    ) -> str:
+        """Run a program, and return its output.
+
+        `activated`: with the variables of the environment's activation scripts, for the compiler.
+
+        Raises:
+            ToolError: it failed, or takes longer than the limit.
+        """
+        environ = self.activated if activated else self.environ
+        answer = run(command, env=environ, cwd="/", limit=limit or self.limit, stop=self._stop)
+        return answer.decode(errors="replace")
+
+    def _ask_version(self, program: str | None) -> Answer | None:
+        if program is None:
+            return None
+        try:
+            return Answer(program, self.ask([program, "--version"]))
+        except ToolError as error:
+            return Answer(program, error=error)
+
+
+_ASKED = "configured", "compilers", "cmake", "ninja", "git", "nvcc", "python"
 
 
 def find_facts(request: BuildRequest, limit: float = LIMIT) -> Facts:
-    """Find all facts in parallel; a program may take `limit` seconds.
+    """Ask all programs in parallel; one may take `limit` seconds.
 
     Raises:
         FileError: there is no space for a scratch directory.
     """
-    tools = Tools(request, limit)
-    with ThreadPoolExecutor(len(_PROBES)) as pool, contextlib.ExitStack() as ends:
-        ends.callback(tools.stop)  # before the pool waits for its threads, so Ctrl-C ends all
-        tools.settings  # noqa: B018  # cached before several threads read it
-        running = {name: pool.submit(probe, tools) for name, probe in _PROBES.items()}
-        for ended in threads.as_completed(running.values()):
+    locked = None if request.python else find_environment(request)
+    facts = Facts(request, find_client(request.options), locked, limit)
+    with ThreadPoolExecutor(len(_ASKED)) as pool, contextlib.ExitStack() as ends:
+        ends.callback(facts.stop)  # before the pool waits for its threads, so Ctrl-C ends all
+        for ended in threads.as_completed([pool.submit(getattr, facts, name) for name in _ASKED]):
             ended.result()
-        found: dict[str, Any] = {name: answer.result() for name, answer in running.items()}
-    return Facts(request, **found)
+    return facts
 
 
 def find_client(options: Options) -> Client:
@@ -163,27 +335,3 @@ def find_client(options: Options) -> Client:
     except archive.ArchiveError as error:
         wrong.append(f"{describe(path)}: {error.reason}; build the client library again")
     return Client(found, os.path.isfile(header), tuple(wrong))
-
-
-def _ask_python(tools: Tools) -> Interpreter | ToolError | None:
-    if tools.interpreter is None:
-        return None
-    packages = list_packages(tools.request.limits, None)
-    return tools.ask_interpreter(os.path.abspath(tools.interpreter), packages)
-
-
-_PROBES: Mapping[str, Callable[[Tools], object]] = {
-    "configured": configure.run,
-    "cmake": lambda tools: tools.ask_version(tools.cmake),
-    "ninja": lambda tools: tools.ask_version(tools.find("ninja")),
-    "git": lambda tools: tools.ask_version(tools.find("git")),
-    "nvcc": lambda tools: tools.ask_version(tools.nvcc),
-    "compilers": Tools.ask_compilers,
-    "python": _ask_python,
-    "interpreter": lambda tools: tools.interpreter,
-    "client": lambda tools: find_client(tools.request.options),
-    "locked": lambda tools: tools.locked,
-    "has_compiler": lambda tools: tools.has_compiler,
-    "has_make": lambda tools: tools.find("make") is not None,
-}
-"""Functions that find the facts, by field."""

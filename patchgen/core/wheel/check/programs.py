@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from patchgen.core import recipes as versions
 from patchgen.core.wheel.check.advice import lines, of_lock, relock
-from patchgen.core.wheel.check.facts import Facts
-from patchgen.core.wheel.check.tools import Answer
+from patchgen.core.wheel.check.facts import Answer, Facts
 from patchgen.errors import ToolError
 from patchgen.system.checks import Check
 from patchgen.system.paths import describe
@@ -80,7 +79,7 @@ def check_ninja(facts: Facts) -> Iterator[Check]:
     locked, advice = facts.find_locked("ninja"), "run: python3 -m pip install ninja"
     if locked:
         yield Check("ninja", (), of_lock(locked))
-    elif facts.has_packages and facts.ninja is None and facts.has_make:
+    elif facts.has_packages and facts.ninja is None and facts.find("make"):
         problem = f"not on PATH; make builds as well, but slower and without progress; {advice}"
         yield Check("ninja (optional)", (problem,), required=False)
     elif facts.has_packages:

@@ -8,7 +8,7 @@ from packaging.version import Version
 
 from patchgen.core.recipes import EXIT, Limits, plain
 from patchgen.core.wheel.check.advice import NOT_LOCKED, of_lock, relock
-from patchgen.core.wheel.check.facts import Facts, list_packages
+from patchgen.core.wheel.check.facts import Facts
 from patchgen.errors import ToolError
 from patchgen.system.checks import Check
 from patchgen.system.paths import describe
@@ -53,7 +53,7 @@ def _locked(facts: Facts) -> Iterator[Check]:
             yield Check("Python", (f"{NOT_LOCKED}; {put}",))
         return
     wrong = facts.limits.problems("Python", version, relock(), "python")
-    found = {name: facts.find_locked(name) for name in list_packages(facts.limits, facts.locked)}
+    found = {name: facts.find_locked(name) for name in facts.packages}
     there = {name: version for name, version in found.items() if version}
     yield Check("Python", wrong, of_lock(version))
     yield from _exit(facts.limits, version, relock())
@@ -83,9 +83,7 @@ def _check_packages(
     """
     limits, own = facts.limits, Version(plain(python))
     names = [
-        name
-        for name in list_packages(limits, facts.locked)
-        if name not in _IN_PYTHON or own < Version(_IN_PYTHON[name])
+        name for name in facts.packages if name not in _IN_PYTHON or own < Version(_IN_PYTHON[name])
     ]
     there = ", ".join(f"{name} {found[name]}" for name in names if name in found)
     wrong: list[str] = []
