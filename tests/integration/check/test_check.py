@@ -379,7 +379,7 @@ def test_compilers(
     if text is not None:
         script(tmp_path / "compiler", text)
     monkeypatch.setenv(variable, path)
-    (row,) = programs.check_compiler(find(tmp_path))
+    row = programs.check_compilers(find(tmp_path))
     assert row.required
     assert row.problems[0].startswith(problem.replace("PATH", path))
     assert "install gcc >=7,<13 and set CC and CXX to it" in row.problems[-1]
@@ -413,7 +413,7 @@ def test_programs_of_path(
     path = script(tmp_path / "bin" / name, text)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     checks = {"ninja": programs.check_ninja, "git": programs.check_git}
-    (row,) = checks.get(name, programs.check_cmake)(find(tmp_path))
+    row = checks.get(name, programs.check_cmake)(find(tmp_path))
     assert row.required
     assert row.problems[0].startswith(problem.replace("PATH", path))
 
@@ -445,12 +445,12 @@ def test_cuda(
     if text:
         script(tmp_path / "bin/nvcc", f"#!/bin/sh\n{text}\n")
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
-    (row,) = programs.check_nvcc(find(tmp_path))
+    row = programs.check_nvcc(find(tmp_path))
     expected = [problem.replace("CUDA/", f"{tmp_path}/")] if problem else []
     assert [*row.problems] == expected
     assert row.required
     monkeypatch.setenv("USE_CUDA", "0")
-    (row,) = programs.check_nvcc(find(tmp_path))
+    row = programs.check_nvcc(find(tmp_path))
     assert row.ok
 
 
@@ -471,11 +471,11 @@ def test_a_program_that_hangs_is_waited_for_and_ended(
     started = hanging(tmp_path, "cmake")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     facts = find(tmp_path, limit=2)
-    (row,) = programs.check_cmake(facts)
+    row = programs.check_cmake(facts)
     assert row.problems[0] == f"{tmp_path}/cmake --version: no answer in 2 s"
     (libraries,) = link.check_libraries(facts)
     assert libraries.problems[0] == row.problems[0]
-    (ninja,) = programs.check_ninja(facts)
+    ninja = programs.check_ninja(facts)
     assert ninja.ok
     assert not started.exists() or has_ended(started.read_text().strip())
 

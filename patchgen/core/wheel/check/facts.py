@@ -84,11 +84,8 @@ class Facts:
     """Conda environment; None for a build with the user's interpreter."""
     limit: float = LIMIT
     """Seconds for an answer."""
-    _stop: threading.Event = field(default_factory=threading.Event, compare=False)
-
-    def stop(self) -> None:
-        """End the programs that are running, and start no more."""
-        self._stop.set()
+    stop: threading.Event = field(default_factory=threading.Event, compare=False)
+    """Once it is set, the programs that are running end, and no more start."""
 
     @property
     def limits(self) -> Limits:
@@ -221,7 +218,7 @@ class Facts:
         path, flags = os.path.abspath(self.interpreter), interpreter.PLAIN
         try:
             return interpreter.ask(
-                path, self.environ, packages=self.packages, flags=flags, stop=self._stop
+                path, self.environ, packages=self.packages, flags=flags, stop=self.stop
             )
         except ToolError as error:
             return error
@@ -288,7 +285,7 @@ class Facts:
             ToolError: it failed, or takes longer than the limit.
         """
         environ = self.activated if activated else self.environ
-        answer = run(command, env=environ, cwd="/", limit=limit or self.limit, stop=self._stop)
+        answer = run(command, env=environ, cwd="/", limit=limit or self.limit, stop=self.stop)
         return answer.decode(errors="replace")
 
     def _ask_version(self, program: str | None) -> Answer | None:
@@ -312,7 +309,7 @@ def find_facts(request: BuildRequest, limit: float = LIMIT) -> Facts:
     locked = None if request.python else find_environment(request)
     facts = Facts(request, find_client(request.options), locked, limit)
     with ThreadPoolExecutor(len(_ASKED)) as pool, contextlib.ExitStack() as ends:
-        ends.callback(facts.stop)  # before the pool waits for its threads, so Ctrl-C ends all
+        ends.callback(facts.stop.set)  # before the pool waits for its threads, so Ctrl-C ends all
         for ended in threads.as_completed([pool.submit(getattr, facts, name) for name in _ASKED]):
             ended.result()
     return facts

@@ -26,21 +26,15 @@ _INSTALL = f"install libopenblas-dev (Debian) or openblas-devel (RHEL), {_ACCEPT
 _COMPILES = re.compile(r"\berror: (?!ld returned|linker command)|\bfatal error: ")
 
 
-def check_headers(facts: Facts) -> Iterator[Check]:
-    """Check that the headers of the client library compile."""
-    row = _compile_headers(facts)
-    if row:
-        yield row
-
-
 def check_libraries(facts: Facts) -> Iterator[Check]:
-    """Check that the client library links, or that the lock has its libraries."""
-    configured = facts.configured
+    """Check that the client library compiles and links, or that the lock has its libraries."""
+    configured, compiled = facts.configured, _compile_headers(facts)
+    if compiled:
+        yield compiled
     if isinstance(configured, ToolError):
         problems = (*lines(configured), "see the rows about cmake and the compiler")
         yield Check("libraries", problems)
     elif configured and facts.has_compiler:
-        compiled = _compile_headers(facts)
         complete = not configured.missing and not configured.modules
         whole = compiled is not None and compiled.ok and complete
         yield libraries(configured, whole=whole, conda=facts.conda)

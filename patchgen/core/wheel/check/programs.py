@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from patchgen.core import recipes as versions
 from patchgen.core.wheel.check.advice import lines, of_lock, relock
@@ -20,13 +20,19 @@ _MACROS = {  # clang defines those of gcc as well, so it is first
 }
 
 
-def check_compiler(facts: Facts) -> Iterator[Check]:
-    """Check the C and the C++ compiler."""
+def check_programs(facts: Facts) -> Iterator[Check]:
+    """Check all programs; those of an environment only once it is locked."""
     if facts.has_packages:
-        yield _check_compilers(facts)
+        yield check_compilers(facts)
+        yield check_cmake(facts)
+        yield check_ninja(facts)
+    yield check_git(facts)
+    if facts.has_packages:
+        yield check_nvcc(facts)
 
 
-def _check_compilers(facts: Facts) -> Check:
+def check_compilers(facts: Facts) -> Check:
+    """Check the C and the C++ compiler."""
     limits, limit = facts.limits, "gcc with CUDA" if facts.cuda else "gcc"
     if facts.locked and facts.locked.gcc:
         wrong = limits.problems("gcc", facts.locked.gcc, relock(), limit)
@@ -63,50 +69,41 @@ def identify(macros: str) -> tuple[str, str]:
     raise ToolError("the C++ compiler is neither gcc nor clang")
 
 
-def check_cmake(facts: Facts) -> Iterator[Check]:
+def check_cmake(facts: Facts) -> Check:
     """Check the cmake of the build."""
     locked = facts.find_locked("cmake")
     if locked:
-        wrong = facts.limits.problems("cmake", locked, relock())
-        yield Check("cmake", wrong, of_lock(locked))
-    elif facts.has_packages:
-        advice = f"run: python3 -m pip install 'cmake{facts.limits.text('cmake')}'"
-        yield _judge("cmake", facts.cmake, facts.limits, advice)
+        return Check("cmake", facts.limits.problems("cmake", locked, relock()), of_lock(locked))
+    advice = f"run: python3 -m pip install 'cmake{facts.limits.text('cmake')}'"
+    return _judge("cmake", facts.cmake, facts.limits, advice)
 
 
-def check_ninja(facts: Facts) -> Iterator[Check]:
+def check_ninja(facts: Facts) -> Check:
     """Check the ninja of the build; make works as well."""
     locked, advice = facts.find_locked("ninja"), "run: python3 -m pip install ninja"
     if locked:
-        yield Check("ninja", (), of_lock(locked))
-    elif facts.has_packages and facts.ninja is None and facts.find("make"):
+        return Check("ninja", (), of_lock(locked))
+    if facts.ninja is None and facts.find("make"):
         problem = f"not on PATH; make builds as well, but slower and without progress; {advice}"
-        yield Check("ninja (optional)", (problem,), required=False)
-    elif facts.has_packages:
-        yield _judge("ninja", facts.ninja, facts.limits, advice)
+        return Check("ninja (optional)", (problem,), required=False)
+    return _judge("ninja", facts.ninja, facts.limits, advice)
 
 
-def check_git(facts: Facts) -> Iterator[Check]:
+def check_git(facts: Facts) -> Check:
     """Check the git that fetches the source."""
     answer = facts.git
     if answer is None:
-        yield Check("git", ("not on PATH; install it",))
-    elif answer.error:
-        yield Check("git", lines(answer.error))
-    else:
-        version = versions.first(answer.text) or "?"
-        old = versions.Limits("the source", {"git": f">={_GIT}"}).problems("git", version, "")
-        advice = f"git {version}: fetching the source takes {_GIT} or later; install a later one"
-        yield Check("git", (advice,) if old else (), version)
+        return Check("git", ("not on PATH; install it",))
+    if answer.error:
+        return Check("git", lines(answer.error))
+    version = versions.first(answer.text) or "?"
+    old = versions.Limits("the source", {"git": f">={_GIT}"}).problems("git", version, "")
+    advice = f"git {version}: fetching the source takes {_GIT} or later; install a later one"
+    return Check("git", (advice,) if old else (), version)
 
 
-def check_nvcc(facts: Facts) -> Iterator[Check]:
+def check_nvcc(facts: Facts) -> Check:
     """Check the compiler of CUDA."""
-    if facts.has_packages:
-        yield _check_nvcc(facts)
-
-
-def _check_nvcc(facts: Facts) -> Check:
     if not facts.cuda:
         return Check("CUDA", (), "built without; CUDA_HOME=DIR builds with it")
     limits, answer = facts.limits, facts.nvcc
@@ -118,21 +115,21 @@ def _check_nvcc(facts: Facts) -> Check:
     if answer is None:
         path = os.path.join(os.path.abspath(home), "bin", "nvcc") if home else ""
         return Check("CUDA", (f"no {describe(path) if path else 'nvcc on PATH'}; {advice}",))
-    if answer.error:
-        return Check("CUDA", (*lines(answer.error), advice))
-    version = versions.nvcc(answer.text)
-    if version is None:
-        return Check("CUDA", (f"{describe(answer.program)}: does not say its version; {advice}",))
-    wrong = limits.problems("CUDA", version, advice, "cuda")
-    return Check("CUDA", wrong, f"{version}, {describe(answer.program)}")
+    return _judge("CUDA", answer, limits, advice, versions.nvcc)
 
 
-def _judge(name: str, answer: Answer | None, limits: versions.Limits, advice: str) -> Check:
+def _judge(
+    name: str,
+    answer: Answer | None,
+    limits: versions.Limits,
+    advice: str,
+    find_version: Callable[[str], str | None] = versions.first,
+) -> Check:
     if answer is None:
         return Check(name, (f"not on PATH; {advice}",))
     if answer.error:
         return Check(name, (*lines(answer.error), advice))
-    version, path = versions.first(answer.text), describe(answer.program)
+    version, path = find_version(answer.text), describe(answer.program)
     if version is None:
         return Check(name, (f"{path}: does not say its version; {advice}",))
-    return Check(name, limits.problems(name, version, advice), f"{version}, {path}")
+    return Check(name, limits.problems(name, version, advice, name.lower()), f"{version}, {path}")

@@ -81,10 +81,10 @@ def locked(packages: dict[str, str], **environ: str) -> Facts:
 
 def rows(facts: Facts) -> dict[str, Check]:
     found = [
-        *programs.check_compiler(facts),
-        *programs.check_cmake(facts),
-        *programs.check_ninja(facts),
-        *programs.check_nvcc(facts),
+        programs.check_compilers(facts),
+        programs.check_cmake(facts),
+        programs.check_ninja(facts),
+        programs.check_nvcc(facts),
         *python.check_interpreter(facts),
     ]
     return {row.name: row for row in found}
