@@ -10,7 +10,7 @@ from patchgen.cli import params
 from patchgen.cli.console import Command, say, show_checks
 from patchgen.cli.params import json_option
 from patchgen.core.patch.report import options_data, options_line
-from patchgen.system.checks import hold
+from patchgen.system.checks import find_failed
 
 if TYPE_CHECKING:
     from patchgen.core.wheel import BuildRequest
@@ -31,7 +31,7 @@ def check(request: BuildRequest, *, as_json: bool) -> None:
     pin, options = request.pin, request.options
     checks = check_build(request)
     if not as_json:
-        verdict = "a build can start" if hold(checks) else "a build cannot start yet"
+        verdict = "a build cannot start yet" if find_failed(checks) else "a build can start"
         say(f"PyTorch {pin.version} with {options_line(options)}: {verdict}")
     show_checks(
         checks,

@@ -119,14 +119,15 @@ def progress() -> AbstractContextManager[object]:
 
 def show_checks(checks: Sequence[Check], *, as_json: bool, **about: object) -> None:
     """Print checks, and end the command with 6 if a required check fails."""
-    from patchgen.system.checks import hold
+    from patchgen.system.checks import find_failed
 
+    failed = find_failed(checks)
     if as_json:
-        print_json({**about, "ok": hold(checks), "checks": [data(check) for check in checks]})
+        print_json({**about, "ok": not failed, "checks": [data(check) for check in checks]})
     else:
         for check in checks:
             _show_one(check)
-    if not hold(checks):
+    if failed:
         end(CheckError.exit_code)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -24,6 +24,6 @@ class Check:
         return not self.problems
 
 
-def hold(checks: Sequence[Check]) -> bool:
-    """Return whether all required checks passed."""
-    return all(check.ok for check in checks if check.required)
+def find_failed(checks: Iterable[Check]) -> list[Check]:
+    """Return the required checks that did not pass."""
+    return [check for check in checks if check.required and not check.ok]

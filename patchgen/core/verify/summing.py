@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from patchgen.core.library import config
 from patchgen.core.verify.subject import Answer, Event, Subject, run
-from patchgen.system.checks import Check, hold
+from patchgen.system.checks import Check, find_failed
 from patchgen.system.ports import free_port
 
 _LOGGER = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ def check(  # noqa: PLR0913  # all are independent
     answers = run(subject, f"ranks-{variant}", jobs, own)
     checks = merge_answers(answers, names)
     before = checks[: len(names)]  # without the end of the ranks, which is the last check
-    if not hold(before):
+    if find_failed(before):
         return checks
     names = {**STEPS, "delegate": ranks(world)}
     note = _DUMMY if dummy else SIMULATED if simulated else None

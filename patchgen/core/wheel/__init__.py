@@ -15,7 +15,7 @@ from patchgen.core.wheel.stages import environment
 from patchgen.core.wheel.values import Built, Stage
 from patchgen.core.wheel.workspace import Workspace
 from patchgen.errors import CheckError, InterruptedRun, file_errors
-from patchgen.system.checks import Check
+from patchgen.system.checks import Check, find_failed
 
 __all__ = ["BuildRequest", "Plan", "build", "plan", "refuse_missing"]
 
@@ -61,7 +61,7 @@ def plan(request: BuildRequest) -> Plan:
         return Plan(workspace)
     rest = itertools.dropwhile(lambda stage: stage != first, stages.list_stages(request))
     checked = not stages.CHECKED.isdisjoint(rest)
-    return Plan(workspace, first, tuple(_find_missing(request)) if checked else ())
+    return Plan(workspace, first, tuple(find_failed(check_build(request))) if checked else ())
 
 
 def build(request: BuildRequest, announce: Callable[[Plan], None]) -> Delivered:
@@ -107,14 +107,9 @@ def _run(workspace: Workspace, begun: list[Stage], announce: Callable[[Plan], No
         if not begun:
             announce(Plan(workspace, stage))
         if stage in stages.CHECKED and stages.CHECKED.isdisjoint(begun):
-            refuse_missing(_find_missing(request))
+            refuse_missing(find_failed(check_build(request)))
         _LOGGER.info("[%d/%d] %s", listed.index(stage) + 1, len(listed), stage.value)
         begun.append(stage)
-
-
-def _find_missing(request: BuildRequest) -> list[Check]:
-    """Return the requirements that are missing. Changes nothing."""
-    return [check for check in check_build(request) if check.required and not check.ok]
 
 
 def refuse_missing(rows: Sequence[Check]) -> None:

@@ -10,7 +10,7 @@ from patchgen.core.wheel.sandbox import HOST
 from patchgen.core.wheel.values import BuiltWheel, Environment, Stage, Verified
 from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.errors import CheckError
-from patchgen.system import checks
+from patchgen.system.checks import find_failed
 from patchgen.system.files import digest, sha256
 
 
@@ -51,12 +51,8 @@ def verify_wheel(workspace: Workspace, env: Environment, wheel: BuiltWheel) -> M
                 path, request.environ, request.interpreter, expected, request.configs
             )
         )
-    if not checks.hold(found):
-        wrong = [
-            f"{check.name}: {'; '.join(check.problems)}"
-            for check in found
-            if check.required and not check.ok
-        ]
+    wrong = [f"{check.name}: {'; '.join(check.problems)}" for check in find_failed(found)]
+    if wrong:
         raise CheckError("\n".join([f"{path} does not pass its verification", *wrong]))
     verified = Verified(tuple(check.name for check in found), network)
     workspace.journal.put(verified, inputs)

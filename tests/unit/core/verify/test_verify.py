@@ -13,7 +13,7 @@ from patchgen.core.verify import VerifyRequest, expected, libraries, summing
 from patchgen.core.verify.expected import Expected
 from patchgen.core.verify.subject import Answer, Event, Subject, environment
 from patchgen.errors import OptionsError
-from patchgen.system.checks import hold
+from patchgen.system.checks import find_failed
 from patchgen.system.process import CompletedRun
 
 NAMES = {"one": "first", "two": "second"}
@@ -111,7 +111,7 @@ def test_each_step_is_a_check_with_what_rank_0_found() -> None:
     assert [(check.name, check.found) for check in checks] == [
         ("first", "by 0"), ("second", ""), (summing.END, "")
     ]  # fmt: skip
-    assert hold(checks)
+    assert not find_failed(checks)
 
 
 def test_a_problem_has_its_rank_unless_all_have_it() -> None:
@@ -146,14 +146,14 @@ def test_what_a_torch_can_do_without_is_not_required() -> None:
     ]
     checks = summing.merge_answers([answer(*events), answer(*events)], NAMES)
     assert [check.required for check in checks] == [False, True, True]
-    assert hold(checks)
+    assert not find_failed(checks)
     wrong = answer({"step": "one", "problems": ["wrong"]}, {"step": "two"})
-    assert not hold(summing.merge_answers([answer(*events), wrong], NAMES))
+    assert find_failed(summing.merge_answers([answer(*events), wrong], NAMES))
 
 
 def test_a_known_cause_is_reported_only_of_ranks_that_fail_at_their_end() -> None:
     events = [{"step": step} for step in NAMES]
-    assert hold(summing.merge_answers([answer(*events)], NAMES, cause="known"))
+    assert not find_failed(summing.merge_answers([answer(*events)], NAMES, cause="known"))
     crashed = answer(*events, ended=CompletedRun(-11, b"", b"", ""))
     checks = summing.merge_answers([answer(*events), crashed], NAMES, cause="known")
     assert [check.problems for check in checks] == [(), (), ("rank 1: died of SIGSEGV", "known")]
@@ -174,7 +174,7 @@ def test_a_crash_of_a_known_cause_can_be_accepted(
     one = Subject("python", None, str(tmp_path), 1, {})
     checks = summing.check(one, "torch", (), simulated=True, cause=cause, may_crash=may_crash)
     assert checks[-1].problems[0] == "died of SIGSEGV"
-    assert hold(checks) is holds
+    assert (not find_failed(checks)) is holds
 
 
 def test_what_is_wrong_without_switchml_is_reported_alone(
