@@ -66,7 +66,7 @@ def _create(lock: Lock, prefix: str, cache: str, environ: Mapping[str, str], sta
         state = dataclasses.replace(state, linked=True)
         marker.write(prefix, state)
     for package in lock.packages:
-        if find_script(prefix, package) is None or package.name in state.scripts:
+        if not os.path.isfile(_script(prefix, package)) or package.name in state.scripts:
             continue
         if package.name not in lock.link_scripts:
             _LOGGER.info("not run: the post-link script of %s", package.name)
@@ -154,17 +154,13 @@ def _name_origin(prefix: str, package: Package) -> None:
     files.replace(os.fsencode(path), json.dumps(record, indent=2).encode() + b"\n")
 
 
-def find_script(prefix: str, package: Package) -> str | None:
-    """Return the path of a linked package's post-link script, if it has one."""
-    path = os.path.join(prefix, "bin", f".{package.name}-post-link.sh")
-    return path if os.path.isfile(path) else None
+def _script(prefix: str, package: Package) -> str:
+    """Return the path of a package's post-link script, even if it has none."""
+    return os.path.join(prefix, "bin", f".{package.name}-post-link.sh")
 
 
 def _run_script(prefix: str, package: Package, environ: Mapping[str, str]) -> None:
     """Run a post-link script as conda does. Its processes end with it, and with this one."""
-    script = find_script(prefix, package)
-    if script is None:
-        return
     binaries = os.path.join(prefix, "bin")
     path = environ.get("PATH", os.defpath)
     own = {
@@ -176,7 +172,8 @@ def _run_script(prefix: str, package: Package, environ: Mapping[str, str]) -> No
         "PKG_BUILDNUM": package.build.rsplit("_", 1)[-1],
         "PATH": os.pathsep.join([binaries, path]),
     }
-    ended = capture(Program(["bash", script], binaries, own, supervised=True), limit=None)
+    command = ["bash", _script(prefix, package)]
+    ended = capture(Program(command, binaries, own, supervised=True), limit=None)
     if ended.code != 0:
         lines = ended.err.decode(errors="replace").splitlines()
         tail = "\n".join([f"return code {ended.code}", *lines[-_TAIL:]])

@@ -51,10 +51,25 @@ def make_lock(workspace: Workspace) -> Making[Lock]:
 
 def make_environment(workspace: Workspace, lock: Lock | None) -> Making[Environment]:
     """Make the prefix, unless it is made from this lock; None: use the user's interpreter."""
+    request, sandbox = workspace.request, workspace.sandbox
     if lock is not None:
         yield from _make_prefix(workspace, lock)
-    workspace.sandbox.show()
-    return _describe(workspace, lock)
+    sandbox.show()
+    values = read_variables(request, sandbox)
+    if lock is None:
+        python, environ = request.interpreter, variables.environment(values, request.environ, None)
+    else:
+        python = sandbox.path(request.interpreter)
+        environ = variables.environment(values, request.environ, os.path.dirname(python))
+        environ = {**toolchain.activated(sandbox.path(request.prefix), environ), **values}
+    return Environment(
+        python=python,
+        lock=lock.identity if lock else None,
+        lock_file=sha256(request.lock) if lock else None,
+        toolchain=toolchain.find(python, environ),
+        variables=values,
+        environ=environ,
+    )
 
 
 def _make_prefix(workspace: Workspace, lock: Lock) -> Making[None]:
@@ -76,25 +91,6 @@ def _make_prefix(workspace: Workspace, lock: Lock) -> Making[None]:
         shutil.rmtree(request.prefix)
     workspace.sandbox.show()
     prefix.create_prefix(lock, request.prefix, request.cache, request.environ, named)
-
-
-def _describe(workspace: Workspace, lock: Lock | None) -> Environment:
-    request, sandbox = workspace.request, workspace.sandbox
-    values = read_variables(request, sandbox)
-    if lock is None:
-        python, environ = request.interpreter, variables.environment(values, request.environ, None)
-    else:
-        python = sandbox.path(request.interpreter)
-        environ = variables.environment(values, request.environ, os.path.dirname(python))
-        environ = {**toolchain.activated(sandbox.path(request.prefix), environ), **values}
-    return Environment(
-        python=python,
-        lock=lock.identity if lock else None,
-        lock_file=sha256(request.lock) if lock else None,
-        toolchain=toolchain.find(python, environ),
-        variables=values,
-        environ=environ,
-    )
 
 
 def read_variables(request: BuildRequest, sandbox: Sandbox) -> dict[str, str]:

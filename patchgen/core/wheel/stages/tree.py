@@ -11,7 +11,6 @@ from patchgen.core.library import archive
 from patchgen.core.patch import patchfile, render, state, tree
 from patchgen.core.source import Source
 from patchgen.core.source.request import SourceRequest
-from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.values import Patched, Stage
 from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.system import paths
@@ -22,7 +21,11 @@ def fetch_source(workspace: Workspace) -> Making[Source]:
     """Verify the tree, fetch what is missing, and revert a partly applied patch."""
     request = workspace.request
     directory = paths.from_native(request.source)
-    partly_patched = _is_partly_patched(request)
+    # A build may have been killed between two files of the patch.
+    partly_patched = (
+        os.path.isdir(request.source)
+        and state.inspect(directory, (request.pin,)).overall is state.Overall.PARTLY
+    )
     found = None if partly_patched else sources.find(directory, request.pin)
     if found is not None:
         return found
@@ -33,14 +36,6 @@ def fetch_source(workspace: Workspace) -> Making[Source]:
     return sources.obtain(directory, wanted)
 
 
-def _is_partly_patched(request: BuildRequest) -> bool:
-    """Return whether a build was killed between two files of the patch."""
-    if not os.path.isdir(request.source):
-        return False
-    found = state.inspect(paths.from_native(request.source), (request.pin,))
-    return found.overall is state.Overall.PARTLY
-
-
 def apply_patch(workspace: Workspace) -> Making[Patched]:
     """Apply the patch, unless the tree has it with the same options."""
     request = workspace.request
@@ -49,10 +44,6 @@ def apply_patch(workspace: Workspace) -> Making[Patched]:
     if found.overall is not state.Overall.PATCHED or found.options != request.options:
         yield Stage.PATCH
         tree.apply(directory, request.options, (request.pin,), request.pin)
-    return _describe_patch(request)
-
-
-def _describe_patch(request: BuildRequest) -> Patched:
     home = request.options.switchml_home
     client, simulator = None, False
     with contextlib.suppress(archive.ArchiveError, FileNotFoundError):  # reported by the check
