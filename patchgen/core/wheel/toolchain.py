@@ -49,17 +49,13 @@ def find(python: str, environ: Mapping[str, str]) -> Toolchain:
         ToolError: the interpreter or the compiler does not run.
     """
     answer = interpreter.ask(python, environ, packages=_PACKAGES, flags=interpreter.PLAIN)
-    path = environ.get("PATH")
     compiler = tools.find_compiler("CXX", environ)
     c_compiler = tools.find_compiler("CC", environ)
     programs = {
         "c++": tools.ask_version(compiler, environ),
         "cc": tools.ask_version(c_compiler, environ),
+        **tools.ask_versions(("cmake", "ninja"), environ),
     }
-    for name in ("cmake", "ninja"):
-        found = shutil.which(name, path=path)
-        if found:
-            programs[name] = tools.ask_version([found], environ)
     nvcc = os.path.join(environ.get("CUDA_HOME", ""), "bin", "nvcc")
     if environ.get("USE_CUDA", "0") != "0" and os.path.exists(nvcc):
         programs["nvcc"] = tools.ask_version([nvcc], environ, -1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from patchgen.errors import ToolError
 from patchgen.system.native import cache
@@ -36,11 +36,7 @@ def describe_tools(environ: Mapping[str, str]) -> dict[str, object]:
         ToolError: a tool does not run.
     """
     compiler = find_compiler("CXX", environ)
-    programs = {"c++": ask_version(compiler, environ)}
-    for name in _PROGRAMS:
-        found = shutil.which(name, path=environ.get("PATH"))
-        if found:
-            programs[name] = ask_version([found], environ)
+    programs = {"c++": ask_version(compiler, environ), **ask_versions(_PROGRAMS, environ)}
     return {"compiler": compiler[0], "programs": programs, "archives": read_archives()}
 
 
@@ -81,3 +77,13 @@ def ask_version(command: Sequence[str], environ: Mapping[str, str], line: int = 
     output = run([*command, "--version"], cwd="/", env=environ, limit=LIMIT)
     lines = output.decode(errors="replace").splitlines()
     return lines[line].strip() if lines else ""
+
+
+def ask_versions(names: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the first line of --version of those programs that are on PATH, by name.
+
+    Raises:
+        ToolError: one does not run.
+    """
+    found = {name: shutil.which(name, path=environ.get("PATH")) for name in names}
+    return {name: ask_version([path], environ) for name, path in found.items() if path}

@@ -70,7 +70,7 @@ def test_what_is_linked(tmp_path: Path, flags: dict[str, bool], libraries: tuple
     (tmp_path / "again").mkdir()
     simulated = home(tmp_path / "simulated", "DUMMY", simulator=True)
     heard = configured(tmp_path / "again", **flags, switchml_home=str(simulated))
-    assert (heard.libraries, heard.archive, heard.missing) == (ALWAYS, (), {})
+    assert (heard.libraries, heard.archive, heard.incomplete) == (ALWAYS, (), ())
 
 
 def test_pkg_config_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

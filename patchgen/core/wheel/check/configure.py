@@ -29,8 +29,8 @@ _PROJECT = os.path.dirname(os.path.abspath(__file__))
 class Configuration:
     """Answers of switchml.cmake about the homes and flags of a build."""
 
-    missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Missing paths, by the variable of their home."""
+    incomplete: tuple[str, ...] = ()
+    """Variables of homes with missing paths."""
     archive: tuple[str, ...] = ()
     """Problems of the archive and advice, a line each."""
     modules: tuple[str, ...] = ()
@@ -113,11 +113,9 @@ def parse(answers: str) -> Configuration | None:
     refused = {name: [text for _, text in found.get(name, [])] for name in ("ARCHIVE", "LINKS")}
     modules = [line for value, _ in found.get("MODULES", []) for line in value.splitlines() if line]
     return Configuration(
-        missing={
-            home: tuple(path for path, _ in found[home])
-            for home in ("SWITCHML_HOME", "DPDK_HOME", "GRPC_HOME")
-            if home in found
-        },
+        incomplete=tuple(
+            home for home in ("SWITCHML_HOME", "DPDK_HOME", "GRPC_HOME") if home in found
+        ),
         archive=tuple(line for text in refused["ARCHIVE"] for line in text.splitlines()),
         modules=(_NO_PKG_CONFIG,) if "PKG_CONFIG" in found else tuple(modules),
         versions=dict(text.split(" ", 1) for (text,) in found.get("VERSION", [])),

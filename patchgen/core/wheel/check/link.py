@@ -35,7 +35,7 @@ def check_libraries(facts: Facts) -> Iterator[Check]:
         problems = (*lines(configured), "see the rows about cmake and the compiler")
         yield Check("libraries", problems)
     elif configured and facts.has_compiler:
-        complete = not configured.missing and not configured.modules
+        complete = not configured.incomplete and not configured.modules
         whole = compiled is not None and compiled.ok and complete
         yield libraries(configured, whole=whole, conda=facts.conda)
     elif configured and facts.conda:
