@@ -22,7 +22,6 @@ CHECKS: tuple[Callable[[Facts], Iterable[Check]], ...] = (
     link.check_blas,
     programs.check_programs,
     python.check_interpreter,
-    room.check_environment,
     room.check_machine,
     homes.check_driver,
 )

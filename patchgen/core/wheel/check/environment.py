@@ -52,16 +52,23 @@ def find_environment(request: BuildRequest) -> LockedEnvironment:
         env.require()
     except ToolError as error:
         problems.append(f"{error}; {_OTHERWISE}")
-    path = request.lock
-    source = _source(request)
-    if source is not None:
-        found = f"{describe(path)} will be made from {describe(source)}"
-        return LockedEnvironment(tuple(problems), found)
+    path, shown = request.lock, describe(request.lock)
     if not os.path.exists(path):
-        problems.append(f"{describe(path)}: No such file or directory{_remedy(request)}")
-        return LockedEnvironment(tuple(problems))
+        source, found = describe(request.environment), ""
+        missing = f"{shown}: No such file or directory"
+        if not os.path.isfile(request.environment):
+            otherwise = f"name a lock with --lock; {_OTHERWISE}"
+            problems.append(f"{missing}, nor {source} to make it from; {otherwise}")
+        elif not os.path.isdir(os.path.dirname(path)):
+            problems.append(f"{missing}; {_MAKE}")
+        else:
+            found = f"{shown} will be made from {source}"
+        return LockedEnvironment(tuple(problems), found)
     try:
-        lock = _read(path)
+        extras.require({"yaml": "PyYAML"})
+        from patchgen.core.wheel.env import lockfile  # imports yaml
+
+        lock = lockfile.read(path)
     except ToolError as error:
         return LockedEnvironment(tuple(problems or [f"{error}; {_OTHERWISE}"]))
     except (FileError, OptionsError) as error:
@@ -69,42 +76,18 @@ def find_environment(request: BuildRequest) -> LockedEnvironment:
     machine = env.platform()
     if lock.platform != machine:
         problems.append(
-            f"{describe(path)}: is for {lock.platform}, this machine is {machine}; "
+            f"{shown}: is for {lock.platform}, this machine is {machine}; "
             f"run: switchml-patch env lock --platform {machine}"
         )
-    made = _find_prefix(lock, request)
-    state = (
-        f"in {describe(request.prefix)}" if made else f"will be made in {describe(request.prefix)}"
-    )
-    found = f"{len(lock.packages)} packages of {describe(path)}, {state}"
+    made, prefix = _find_prefix(lock, request), describe(request.prefix)
+    state = f"in {prefix}" if made else f"will be made in {prefix}"
+    found = f"{len(lock.packages)} packages of {shown}, {state}"
     return LockedEnvironment(
         tuple(problems),
         found,
         {package.name: package.version for package in lock.packages},
         made,
     )
-
-
-def _source(request: BuildRequest) -> str | None:
-    """Return the environment file that a build makes the lock from; None if it makes none."""
-    source, directory = request.environment, os.path.dirname(request.lock)
-    makes = os.path.isfile(source) and os.path.isdir(directory)
-    return source if makes and not os.path.exists(request.lock) else None
-
-
-def _remedy(request: BuildRequest) -> str:
-    """Return advice for a missing lock that a build will not make."""
-    if os.path.isfile(request.environment):
-        return f"; {_MAKE}"
-    source = describe(request.environment)
-    return f", nor {source} to make it from; name a lock with --lock; {_OTHERWISE}"
-
-
-def _read(path: str) -> Lock:
-    extras.require({"yaml": "PyYAML"})
-    from patchgen.core.wheel.env import lockfile  # imports yaml
-
-    return lockfile.read(path)
 
 
 def _find_prefix(lock: Lock, request: BuildRequest) -> str | None:

@@ -53,8 +53,6 @@ class Client:
 
     archive: Archive | None
     """None where it is missing or unusable."""
-    headers: bool
-    """Whether the home has the headers."""
     problems: tuple[str, ...] = ()
     """Problems of the home and advice, a line each."""
 
@@ -156,11 +154,6 @@ class Facts:
         }
 
     @property
-    def interpreter(self) -> str | None:
-        """Path of the user's interpreter; a name with a slash is relative to this process."""
-        return None if self.locked else self.find(self.request.python or "python3")
-
-    @property
     def has_compiler(self) -> bool:
         """Whether the C++ compiler of the build is installed."""
         try:
@@ -213,12 +206,16 @@ class Facts:
     @cached_property
     def python(self) -> Interpreter | ToolError | None:
         """Answers of the user's interpreter, started as in a build."""
-        if self.interpreter is None:
+        path = None if self.locked else self.find(self.request.python or "python3")
+        if path is None:
             return None
-        path, flags = os.path.abspath(self.interpreter), interpreter.PLAIN
         try:
             return interpreter.ask(
-                path, self.environ, packages=self.packages, flags=flags, stop=self.stop
+                os.path.abspath(path),  # relative to this process
+                self.environ,
+                packages=self.packages,
+                flags=interpreter.PLAIN,
+                stop=self.stop,
             )
         except ToolError as error:
             return error
@@ -331,4 +328,4 @@ def find_client(options: Options) -> Client:
         wrong.append(f"{describe(path)}: {reason(error)}; it has to be a file that can be read")
     except archive.ArchiveError as error:
         wrong.append(f"{describe(path)}: {error.reason}; build the client library again")
-    return Client(found, os.path.isfile(header), tuple(wrong))
+    return Client(found, tuple(wrong))

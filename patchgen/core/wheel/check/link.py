@@ -44,8 +44,7 @@ def check_libraries(facts: Facts) -> Iterator[Check]:
 
 def _compile_headers(facts: Facts) -> Check | None:
     """Return the row about the headers; None if they cannot be compiled yet."""
-    usable = facts.client.archive and facts.client.headers and facts.has_compiler
-    if not usable or facts.configuration is None:
+    if facts.client.problems or not facts.has_compiler or facts.configuration is None:
         return None
     name, linked = "headers of the client library", facts.configuration.linked
     if linked and _COMPILES.search(linked):

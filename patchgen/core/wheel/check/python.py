@@ -26,22 +26,21 @@ def check_interpreter(facts: Facts) -> Iterable[Check]:
     limits = facts.limits
     if facts.locked:
         return _locked(facts)
-    if facts.interpreter is None:
+    found = facts.python
+    if found is None:
         name = describe(facts.request.python or "python3")
         return [Check("Python", (f"--python {name}: no such program; name another",))]
-    found = facts.python
-    if found is None or isinstance(found, ToolError):
+    if isinstance(found, ToolError):
         return [Check("Python", (str(found),))]
     advice = "name another with --python"
     wrong = limits.problems("Python", found.version, advice, "python")
     if not found.has_header:
         install = "install the headers (Debian: python3-dev, RHEL: python3-devel)"
         wrong += (f"no {describe(found.header)}; {install}",)
-    path = describe(facts.interpreter)
     return [
-        Check("Python", wrong, f"{found.version}, {path}"),
+        Check("Python", wrong, f"{found.version}, {found.name}"),
         *_exit(limits, found.version, advice),
-        *_check_packages(facts, found.version, found.packages, f"run: {path} -m pip install"),
+        *_check_packages(facts, found.version, found.packages, f"run: {found.name} -m pip install"),
     ]
 
 

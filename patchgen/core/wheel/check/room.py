@@ -16,16 +16,12 @@ _GIB = 1 << 30
 _CONDA = {False: 3, True: 6}  # GiB of an environment, without and with CUDA
 
 
-def check_environment(facts: Facts) -> Iterator[Check]:
-    """Check the lock, if the build uses an environment."""
-    if facts.locked:
-        yield Check("environment", facts.locked.problems, facts.locked.found)
-
-
 def check_machine(facts: Facts) -> Iterator[Check]:
-    """Check the memory, and the directory of the build."""
+    """Check the lock, if the build uses one, the memory, and the directory of the build."""
     recipe, locked = facts.request.recipe, facts.locked
     needed = 0 if locked is None or locked.prefix else _CONDA[facts.cuda]
+    if locked:
+        yield Check("environment", locked.problems, locked.found)
     yield memory(recipe)
     yield disk(recipe, facts.request.work, needed)
 

@@ -38,7 +38,7 @@ RECIPE = {
     },
 }
 PIN = SHIPPED._replace(recipe=RECIPE)
-CLIENT = Client(None, headers=False)
+CLIENT = Client(None)
 GOOD = {
     "python": "3.7.12", "gxx_linux-64": "7.5.0", "cmake": "3.26.4", "ninja": "1.11.1",
     "setuptools": "59.8.0", "wheel": "0.38.4", "numpy": "1.21.6", "pyyaml": "6.0",

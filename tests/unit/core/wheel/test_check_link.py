@@ -99,7 +99,7 @@ def test_what_a_linker_says(output: str, expected: list[str], *, conda: bool) ->
 def locked(packages: dict[str, str], *, simulator: bool) -> Facts:
     pin = pins.find("v1.7.1", pins.shipped())
     request = BuildRequest(pin, resolve({}, {}, "/"), "/w", "", None, "/conda-lock.yml", "", {})
-    client = Client(Archive((), timeouts=True, cxx11_abi=True, simulator=simulator), headers=True)
+    client = Client(Archive((), timeouts=True, cxx11_abi=True, simulator=simulator))
     return Facts(request, client, LockedEnvironment(packages=packages))
 
 
