@@ -48,19 +48,15 @@ def held(root: str) -> Iterator[None]:
         TreeError: another process holds it.
         FileError: the file system has no locks.
     """
+    deadline, shown = time.monotonic() + _STARTING, paths.printable(root)
     with opened(paths.encode(root)) as descriptor:
-        deadline = time.monotonic() + _STARTING
         try:
             while not try_lock(descriptor):
                 if time.monotonic() > deadline:
-                    raise TreeError(
-                        f"{paths.printable(root)}: another run is at work here; wait for its end"
-                    )
+                    raise TreeError(f"{shown}: another run is at work here; wait for its end")
                 time.sleep(0.05)
         except OSError as error:
-            raise FileError(
-                f"{paths.printable(root)}: cannot be locked: {error.strerror}"
-            ) from error
+            raise FileError(f"{shown}: cannot be locked: {error.strerror}") from error
         yield
 
 
