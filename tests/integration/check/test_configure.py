@@ -43,7 +43,7 @@ def configured(tmp_path: Path, **given: Any) -> Configuration:
     """Answers of a script, since the environment is not made."""
     options, environ, cwd = resolve(given, {}, str(tmp_path)), dict(os.environ), str(tmp_path)
     request = BuildRequest(PIN, options, cwd, "", None, "conda-lock.yml", "", environ)
-    found = configure.run(Facts(request, find_client(options), LockedEnvironment()))
+    found = Facts(request, find_client(options), LockedEnvironment()).configured
     assert isinstance(found, Configuration)
     return found
 

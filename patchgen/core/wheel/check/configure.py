@@ -6,18 +6,14 @@ Its answers decide the rows about homes and libraries, so these agree with PyTor
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from patchgen.core.patch import render
-from patchgen.core.recipes import BLAS
+from patchgen.core.wheel.request import BuildRequest
 from patchgen.errors import ToolError
 from patchgen.system import files, paths
 from patchgen.system.native import cmake
-
-if TYPE_CHECKING:
-    from patchgen.core.wheel.check.facts import Facts  # imports this module
 
 _LIMIT = 600.0  # seconds: linking the whole of DPDK and gRPC takes a while
 _NO_PKG_CONFIG = "no pkg-config on PATH; install pkg-config (Debian) or pkgconf-pkg-config (RHEL)"
@@ -51,20 +47,14 @@ class Configuration:
     """Whether LAPACK is in these libraries, or beside them."""
 
 
-def run(facts: Facts) -> Configuration | ToolError | None:
-    """Run switchml.cmake with the build's compiler, or without one if it is not installed yet.
-
-    Returns:
-        The answers; an error where cmake failed before the end; None without cmake.
+def run(
+    request: BuildRequest, program: str, options: Sequence[str], ask: Callable[..., str]
+) -> Configuration | ToolError:
+    """Run switchml.cmake, as `Facts.ask` runs programs; return an error where it has no answers.
 
     Raises:
         FileError: there is no space for a scratch directory.
     """
-    if facts.cmake is None:
-        return None
-    if facts.cmake.error:  # a hanging cmake fails after a minute, not ten
-        return facts.cmake.error
-    program, request = facts.cmake.program, facts.request
     source_dir = request.pin.source_dir
     patch = {
         **render.compiled_files(source_dir),
@@ -76,7 +66,7 @@ def run(facts: Facts) -> Configuration | ToolError | None:
         command = [program, "-S", _PROJECT, "-B", build, f"-DPATCH={directory}/{source_dir}"]
         failed = None
         try:
-            facts.ask([*command, *_generator(program, facts)], limit=_LIMIT, activated=True)
+            ask([*command, *options], limit=_LIMIT, activated=True)
         except ToolError as error:
             failed = error  # switchml.cmake refused something, or cmake failed early
         try:
@@ -85,18 +75,6 @@ def run(facts: Facts) -> Configuration | ToolError | None:
         except FileNotFoundError:
             answers = None
     return answers or failed or ToolError(f"{program}: gave no answers of switchml.cmake")
-
-
-def _generator(program: str, facts: Facts) -> list[str]:
-    if not facts.has_compiler:  # nothing is compiled, so any program serves as make
-        return ["-G", "Unix Makefiles", f"-DCMAKE_MAKE_PROGRAM={program}"]
-    ninja = ["-G", "Ninja"] if facts.find("ninja") else []
-    blas = ["-DBLAS=ON"] if facts.locked is None and BLAS in facts.request.limits.specifiers else []
-    # PyTorch's setup.py passes these variables in the same way.
-    given = [
-        f"-D{key}={value}" for key, value in facts.settings.items() if key.startswith("CMAKE_")
-    ]
-    return [*ninja, "-DCOMPILER=ON", *blas, *given]
 
 
 def parse(answers: str) -> Configuration | None:

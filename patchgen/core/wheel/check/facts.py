@@ -222,8 +222,13 @@ class Facts:
 
     @cached_property
     def configured(self) -> Configuration | ToolError | None:
-        """Answers of switchml.cmake; None without cmake."""
-        return configure.run(self)
+        """Answers of switchml.cmake, with the compiler if there is one; None without cmake."""
+        if self.cmake is None:
+            return None
+        if self.cmake.error:  # a hanging cmake fails after a minute, not ten
+            return self.cmake.error
+        program = self.cmake.program
+        return configure.run(self.request, program, self._cmake_options(program), self.ask)
 
     @property
     def configuration(self) -> Configuration | None:
@@ -284,6 +289,16 @@ class Facts:
         environ = self.activated if activated else self.environ
         answer = run(command, env=environ, cwd="/", limit=limit or self.limit, stop=self.stop)
         return answer.decode(errors="replace")
+
+    def _cmake_options(self, program: str) -> list[str]:
+        if not self.has_compiler:  # nothing is compiled, so any program serves as make
+            return ["-G", "Unix Makefiles", f"-DCMAKE_MAKE_PROGRAM={program}"]
+        ninja = ["-G", "Ninja"] if self.find("ninja") else []
+        blas = ["-DBLAS=ON"] if self.locked is None and BLAS in self.limits.specifiers else []
+        # PyTorch's setup.py passes these variables in the same way.
+        values = self.settings.items()
+        given = [f"-D{key}={value}" for key, value in values if key.startswith("CMAKE_")]
+        return [*ninja, "-DCOMPILER=ON", *blas, *given]
 
     def _ask_version(self, program: str | None) -> Answer | None:
         if program is None:
