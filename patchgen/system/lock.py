@@ -40,6 +40,16 @@ def try_lock(descriptor: int) -> bool:
     return True
 
 
+def _take(descriptor: int, seconds: float) -> bool:
+    """Take a lock, at most so many seconds later; return False if another process still has it."""
+    deadline = time.monotonic() + seconds
+    while not try_lock(descriptor):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
 @contextlib.contextmanager
 def held(root: str) -> Iterator[None]:
     """Hold the lock of a directory, at most until the end of the process.
@@ -48,15 +58,14 @@ def held(root: str) -> Iterator[None]:
         TreeError: another process holds it.
         FileError: the file system has no locks.
     """
-    deadline, shown = time.monotonic() + _STARTING, paths.printable(root)
+    shown = paths.printable(root)
     with opened(paths.encode(root)) as descriptor:
         try:
-            while not try_lock(descriptor):
-                if time.monotonic() > deadline:
-                    raise TreeError(f"{shown}: another run is at work here; wait for its end")
-                time.sleep(0.05)
+            alone = _take(descriptor, _STARTING)
         except OSError as error:
             raise FileError(f"{shown}: cannot be locked: {error.strerror}") from error
+        if not alone:
+            raise TreeError(f"{shown}: another run is at work here; wait for its end")
         yield
 
 
@@ -71,16 +80,11 @@ def inherited(directory: str, whose: str) -> Iterator[int]:
         TreeError: programs of a killed run do not end.
     """
     with opened(directory) as descriptor:
-        deadline = time.monotonic() + _PATIENCE
-        warned = False
-        while not try_lock(descriptor):
-            if time.monotonic() > deadline:
+        if not try_lock(descriptor):
+            _LOGGER.info("waiting for %s of a run that was killed", whose)
+            if not _take(descriptor, _PATIENCE):
                 raise TreeError(
                     f"{directory}: {whose} of a run that was killed is still at work; end it"
                 )
-            if not warned:
-                _LOGGER.info("waiting for %s of a run that was killed", whose)
-                warned = True
-            time.sleep(0.1)
         yield descriptor
         fcntl.flock(descriptor, fcntl.LOCK_UN)
