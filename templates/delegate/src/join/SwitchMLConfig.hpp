@@ -396,8 +396,8 @@ inline Capabilities loadConfig(Loaded& loaded, int rank, int size) {
     return std::ifstream(known.path).good();
   });
   if (found == places.end()) {
-    const auto pathOf = [](const Place& known) { return known.path; };
-    return Capabilities::unable("no switchml.cfg", "looked at " + joined(places, ", ", pathOf));
+    const auto textOf = [](const Place& known) { return known.path; };
+    return Capabilities::unable("no switchml.cfg", "looked at " + joined(places, ", ", textOf));
   }
   const auto& place = loaded.place = found->path;
   if (const auto why = found->named ? "" : writableByOthers(place); !why.empty()) {

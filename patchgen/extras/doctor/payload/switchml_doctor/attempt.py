@@ -46,10 +46,10 @@ class Attempt:
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").splitlines()
         ended, code = "", self._child.exitcode
-        if code:
-            ended = f"ended with exit code {code}"
         if code < 0:
             ended = f"was ended by {signal.Signals(-code).name}"
+        elif code:
+            ended = f"ended with exit code {code}"
         return {"ended": ended, "output": [line for line in lines if line.strip()][-_SHOWN:]}
 
 
