@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from patchgen.errors import OptionsError
-from patchgen.system.native import cache
+from patchgen.system.native import tools
 
 # Variables of PyTorch's setup.py and its CMake files. Not DEBUG, which is a flag of ours.
 _READ = re.compile(
@@ -14,7 +14,7 @@ _READ = re.compile(
     r"Open(BLAS)?|OMP|GLOO|PYTORCH|NUMPY|PKG_CONFIG)_\w+"
     r"|BLAS|VERBOSE|CUDACXX|CUDAHOSTCXX"
 )
-_COMPILER = frozenset({"CPP", "LD", "AR", *cache.COMPILERS, *cache.VARIABLES})
+_COMPILER = frozenset({"CPP", "LD", "AR", *tools.COMPILERS, *tools.VARIABLES})
 
 # Variables that programs need, and that do not change results.
 _KEPT = re.compile(

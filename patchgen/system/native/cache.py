@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from patchgen import __version__
-from patchgen.errors import FileError, file_errors
+from patchgen.errors import FileError, ToolError, file_errors
 from patchgen.system import files, leftovers, outputs, signals
+from patchgen.system.native import tools
 
 COMPILED = "run"
 """Directory of compiled files in the cache."""
 _DIGITS = 16
-COMPILERS = {"CC": "cc", "CXX": "c++"}
-VARIABLES = {
-    "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH",
-    "LIBRARY_PATH", "LD_RUN_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX",
-    "PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR", "PKG_CONFIG_SYSROOT_DIR",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -70,11 +65,12 @@ def get_or_make(cache: str, kind: str, inputs: object, make: Callable[[str], Non
 def describe_compiler(environ: Mapping[str, str]) -> list[object]:
     """Return stamps of the compilers, and the variables that they and CMake read."""
     found: list[object] = []
-    for variable, name in COMPILERS.items():
-        program = environ.get(variable) or name
-        path = os.path.realpath(shutil.which(program, path=environ.get("PATH")) or program)
-        found += [path, stamp(path)]
-    names = sorted(name for name in environ if name in VARIABLES or name.startswith("CMAKE_"))
+    for variable in tools.COMPILERS:
+        with contextlib.suppress(ToolError):  # CMake refuses it
+            command = tools.find_compiler(variable, environ)
+            path = os.path.realpath(command[0])
+            found += [path, stamp(path), *command[1:]]
+    names = sorted(name for name in environ if name in tools.VARIABLES or name.startswith("CMAKE_"))
     # The linker searches the system's libraries, whose changes renew this file.
     found.append(stamp("/etc/ld.so.cache"))
     return [*found, {name: environ[name] for name in names if environ[name]}]

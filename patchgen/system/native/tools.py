@@ -7,11 +7,15 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 
 from patchgen.errors import ToolError
-from patchgen.system.native import cache
 from patchgen.system.process import LIMIT, run
 
-COMPILERS = cache.COMPILERS
-"""Variables of compilers, and their default programs."""
+COMPILERS = {"CC": ("cc", "gcc"), "CXX": ("c++", "g++")}
+"""Variables of compilers, and their default programs, of which the first one there is taken."""
+VARIABLES = {
+    "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH",
+    "LIBRARY_PATH", "LD_RUN_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX",
+    "PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR", "PKG_CONFIG_SYSROOT_DIR",
+}  # fmt: skip
 ARCHIVES = "/etc/switchml-patch-archives"
 """File of an image, written by ci/image-packages."""
 _PROGRAMS = ("ar", "cmake", "ld")
@@ -26,7 +30,7 @@ def is_read(name: str) -> bool:
     """Return whether compilers and CMake read a variable, and their output depends on it."""
     if name.endswith("_COMPILER_LAUNCHER"):
         return False
-    return name in cache.VARIABLES or name in COMPILERS or name.startswith("CMAKE_")
+    return name in VARIABLES or name in COMPILERS or name.startswith("CMAKE_")
 
 
 def describe_tools(environ: Mapping[str, str]) -> dict[str, object]:
@@ -55,14 +59,17 @@ def find_compiler(variable: str, environ: Mapping[str, str]) -> list[str]:
     Raises:
         ToolError: there is no such program.
     """
-    given = environ.get(variable) or COMPILERS[variable]
+    path = environ.get("PATH")
+    names = COMPILERS[variable]
+    found = (name for name in names if shutil.which(name, path=path))
+    given = environ.get(variable) or next(found, names[0])
     try:
         command = shlex.split(given)
     except ValueError:
         command = []
     if not command:
         raise ToolError(f"{variable}={given}: no such compiler; set {variable} to one")
-    located = shutil.which(command[0], path=environ.get("PATH"))
+    located = shutil.which(command[0], path=path)
     if located is None:
         raise ToolError(f"{command[0]}: no such compiler; install one or set {variable}")
     return [located, *command[1:]]

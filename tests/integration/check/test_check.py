@@ -367,8 +367,8 @@ def test_no_blas(simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     [
         ("CXX", FAKE_COMPILER, "gcc 4.8.5: PyTorch 1.13.1 builds with >=7,<13; "),
         ("CXX", "#!/bin/sh\nexit 1\n", "PATH -dM -E -x c++ -: return code 1"),
-        ("CXX", None, "CXX=PATH: no such program; set CXX to a compiler"),
-        ("CC", None, "CC=PATH: no such program; set CC to a compiler"),
+        ("CXX", None, "PATH: no such compiler; install one or set CXX"),
+        ("CC", None, "PATH: no such compiler; install one or set CC"),
     ],
 )
 def test_compilers(
@@ -423,7 +423,8 @@ def test_no_programs_at_all(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     rows = check("--python", SYSTEM, "--switchml-home", str(simulator), cwd=tmp_path, code=6)
-    for name in ("compiler", "cmake", "ninja", "git"):
+    assert problems(rows, "compiler")[0] == "c++: no such compiler; install one or set CXX"
+    for name in ("cmake", "ninja", "git"):
         assert "on PATH; " in problems(rows, name)[0]
     assert "libraries" not in rows
 

@@ -27,6 +27,7 @@ from patchgen.options import Options
 from patchgen.system import interpreter, threads
 from patchgen.system.checks import Check
 from patchgen.system.interpreter import Interpreter
+from patchgen.system.native import tools
 from patchgen.system.paths import describe, native
 from patchgen.system.process import LIMIT, run
 
@@ -40,7 +41,6 @@ _ALWAYS = ("setuptools", "wheel")
 _PROGRAMS = {"python", EXIT, "gcc", "gcc with CUDA", "cuda", "cmake", BLAS}
 _IF_LOCKED = "mkl"  # optional, and found only in the lock's environment
 _OFF = {"0", "OFF", "NO", "FALSE", "N"}  # as PyTorch's setup.py reads a variable
-_NAMES = {"CXX": ("c++", "g++"), "CC": ("cc", "gcc")}
 _MAKE = (
     "make one with switchml-patch client build, name another place with --switchml-home, "
     "or take the simulator: switchml-patch simulator install -o DIR"
@@ -162,17 +162,14 @@ class Facts:
             return False
 
     @cached_property
-    def compilers(self) -> Answer | None:
-        """Macros of the C++ compiler; None also for one of a lock. No C compiler is an error."""
+    def compilers(self) -> Answer:
+        """Macros of the C++ compiler; empty for one of a lock. No C compiler is an error."""
         if self.conda or not self.has_packages:
-            return None
+            return Answer("")
         try:
             command = self.find_compiler()
-            if not command:
-                return None
             answer = self.ask([*command, "-dM", "-E", "-x", "c++", "-"])
-            if not self.find_compiler("CC"):
-                return Answer("", error=ToolError("no C compiler on PATH"))
+            tools.find_compiler("CC", self.environ)
         except ToolError as error:
             return Answer("", error=error)
         return Answer(" ".join(command), answer)
@@ -252,29 +249,16 @@ class Facts:
         path = self.environ.get("PATH", os.defpath)
         return next(filter(None, (shutil.which(name, path=path) for name in names)), None)
 
-    def find_compiler(self, variable: str = "CXX") -> list[str]:
-        """Return the command of a compiler; empty if it is missing, or not yet installed.
-
-        The variable CXX or CC is used only without an environment.
+    def find_compiler(self) -> list[str]:
+        """Return the command of the C++ compiler; empty if that of the lock is not yet installed.
 
         Raises:
-            ToolError: the variable names no program.
+            ToolError: there is no such program.
         """
-        names = _NAMES[variable]
         if self.conda:
             programs = os.path.join(glob.escape(self.prefix or os.devnull), "bin")
-            return sorted(glob.glob(f"{programs}/*-linux-gnu-{names[0]}"))[:1]
-        given = None if self.locked else self.request.given.get(variable)
-        if not given:
-            found = self.find(*names)
-            return [found] if found else []
-        try:
-            command = shlex.split(given)
-        except ValueError:
-            command = []
-        if not command or not self.find(command[0]):
-            raise ToolError(f"{variable}={given}: no such program; set {variable} to a compiler")
-        return command
+            return sorted(glob.glob(f"{programs}/*-linux-gnu-c++"))[:1]
+        return tools.find_compiler("CXX", self.environ)
 
     def ask(
         self, command: Sequence[str], *, limit: float | None = None, activated: bool = False

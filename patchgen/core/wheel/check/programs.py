@@ -42,8 +42,6 @@ def check_compilers(facts: Facts) -> Check:
     if facts.locked:  # which ignores CC and CXX
         advice = relock("put gxx_linux-64")
     answer = facts.compilers
-    if answer is None:
-        return Check("compiler", (f"no c++ on PATH; {advice}",))
     if answer.error:
         return Check("compiler", (*lines(answer.error), advice))
     try:

@@ -10,7 +10,7 @@ import pytest
 
 from patchgen.core.wheel import toolchain
 from patchgen.errors import ToolError
-from patchgen.system.native import tools
+from patchgen.system.native import cache, tools
 
 
 def program(path: Path, says: str) -> str:
@@ -48,3 +48,10 @@ def test_an_image_names_the_archives_of_its_packages(
 def test_a_compiler_that_is_none_is_named(variable: str, value: str) -> None:
     with pytest.raises(ToolError, match=rf"no such compiler; .*set {variable}"):
         toolchain.find(sys.executable, {**os.environ, variable: value})
+
+
+def test_gcc_is_taken_where_there_is_no_cc(tmp_path: Path) -> None:
+    paths = [program(tmp_path / name, name) for name in ("gcc", "g++")]
+    environ = {"PATH": str(tmp_path)}
+    assert [tools.find_compiler(variable, environ)[0] for variable in ("CC", "CXX")] == paths
+    assert set(paths) <= set(map(str, cache.describe_compiler(environ)))
