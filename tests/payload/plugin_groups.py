@@ -247,7 +247,8 @@ def asked_as_gloo(switchml, backend):
     answers = [group.name(), own.name(), group._get_sequence_number_for_group()]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        c10d._set_pg_timeout(dt.timedelta(seconds=44))
+        set_timeout = getattr(dist, "set_timeout", None) or c10d._set_pg_timeout
+        set_timeout(dt.timedelta(seconds=44))
     answers.append(own.options._timeout.seconds)
     if ":" not in backend:  # torch compares the whole text with the name of Gloo
         dist.monitored_barrier(timeout=limit)

@@ -40,9 +40,11 @@ def link_options(torch: Torch) -> list[str]:
 @pytest.fixture(scope="session")
 def device(torch: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return library that makes torch.ops.simulated in the interpreter's torch."""
+    probed = probe_torch(str(torch), os.environ).require_gloo()
+    if probed.cuda is not None:
+        pytest.skip("the simulated device takes CUDA's place: name a torch without CUDA by TORCH")
 
     def make(directory: Path) -> None:
-        probed = probe_torch(str(torch), os.environ).require_gloo()
         source = [str(_TESTS / "payload" / "device.cpp"), "-o", str(directory / "device.so")]
         command = [
             "clang++", *compile_options(probed), "-shared", "-fPIC", *source,
