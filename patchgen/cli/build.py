@@ -105,9 +105,11 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
 def _sandbox_line(plan: Plan) -> str:
     """Return the path under which programs see the work directory, and their network access."""
     sandbox, remote = plan.workspace.sandbox, plan.workspace.request.remote_cache
-    if sandbox.fixed:
+    if sandbox.isolated:
         network = f"with your network for {remote}" if remote else "without network"
         return f"{sandbox.inside}, {network}"
+    if sandbox.fixed:
+        return f"{sandbox.inside}, with your network"
     return f"{sandbox.inside}: its path will be in the wheel; no namespaces: {sandbox.reason}"
 
 

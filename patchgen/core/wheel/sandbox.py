@@ -30,7 +30,12 @@ class Sandbox:
 
     @property
     def fixed(self) -> bool:
-        """Whether the path is the same for every work directory."""
+        """Whether the path is the same for every work directory, also by an image's engine."""
+        return self.inside == enclosure.PATH
+
+    @property
+    def isolated(self) -> bool:
+        """Whether namespaces are available."""
         return not self.reason
 
     def path(self, path: str) -> str:
@@ -39,7 +44,7 @@ class Sandbox:
 
     def offline(self, command: Sequence[str]) -> list[str]:
         """Return a command that runs without network, where namespaces are available."""
-        if not self.fixed:
+        if not self.isolated:
             return [*command]
         return [sys.executable, "-IS", _ENCLOSURE, "--", *command]
 
@@ -51,7 +56,7 @@ class Sandbox:
         Raises:
             ToolError: the system refuses.
         """
-        if self.fixed and os.path.isdir(self.work):  # not in a plan for a new directory
+        if self.isolated and os.path.isdir(self.work):  # not in a plan for a new directory
             with _refused():
                 enclosure.show(self.work)
 
@@ -62,7 +67,7 @@ class Sandbox:
         Raises:
             ToolError: the system refuses.
         """
-        if self.fixed:
+        if self.isolated:
             with _refused():
                 enclosure.hide()
         yield
@@ -74,7 +79,7 @@ class Sandbox:
         Raises:
             ToolError: the system refuses.
         """
-        if not self.fixed:
+        if not self.isolated:
             return HOST
         with _refused():
             enclosure.leave_network()

@@ -43,7 +43,7 @@ def run_setup(
         FileError: the disk is full.
     """
     request, sandbox = workspace.request, workspace.sandbox
-    online = not sandbox.fixed or request.remote_cache is not None
+    online = not sandbox.isolated or request.remote_cache is not None
     environ = {
         **env.environ,
         **caches.list_variables(env.environ, sandbox),
@@ -103,7 +103,7 @@ def _describe_failure(  # noqa: PLR0913  # all are independent
         f"setup.py ended with return code {process.shell_code(code)}", len(output), None
     )
     lines = [f"{stage.value}: {found.error}", f"(line {before + found.line} of {path})"]
-    if sandbox.fixed and sandbox.inside in found.error:
+    if sandbox.isolated and sandbox.inside in found.error:
         lines.append(f"there {sandbox.inside} is {sandbox.work}")
     call = "" if online else diagnosis.find_network_call(output, found)
     if call:

@@ -18,12 +18,13 @@ from support import torch_project
 from support.pages import ROOT
 
 from patchgen.cli import main
+from patchgen.core.wheel.payload import enclosure
 
 IMAGE = "switchml-patch:1.7.1"
 TAG = "switchml-patch:test"
 PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 BASE = "docker.io/library/debian"
-ALONE = {"CCACHE_DISABLE", "XDG_CACHE_HOME"}
+ALONE = {"CCACHE_DIR", "XDG_CACHE_HOME"}
 """Variables of the environment, where the others are make's."""
 HOME = "/opt/switchml"
 CONTAINERS = """
@@ -133,11 +134,15 @@ class Engine:
         targets = ("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages")
         return self.check(*targets).split()[0]
 
-    def make(self, target: str, base: str, **given: str) -> str:
-        """Runs a target of the Makefile in an image of packages of this Debian's mirror."""
+    def image_args(self, base: str) -> str:
+        """Arguments for an image of packages of this Debian's mirror."""
         values = {"BASE": f"{BASE}:{base}", "MIRROR": self.mirror, "SECURITY": ""}
         words = ["--pull=never", *(f"--build-arg={name}={value}" for name, value in values.items())]
-        given["IMAGE_ARGS"] = f"{shlex.join(words)} {os.environ.get('IMAGE_ARGS', '')}"
+        return f"{shlex.join(words)} {os.environ.get('IMAGE_ARGS', '')}"
+
+    def make(self, target: str, base: str, **given: str) -> str:
+        """Runs a target of the Makefile in such an image."""
+        given["IMAGE_ARGS"] = self.image_args(base)
         variables = [f"{name}={value}" for name, value in given.items() if name not in ALONE]
         alone = {name: value for name, value in given.items() if name in ALONE}
         return self.check("make", "-C", ROOT, target, f"IMAGE_TAG={TAG}", *variables, **alone)
@@ -206,7 +211,7 @@ def test_a_build_can_start_in_the_image(engine: Engine, container: str, tmp_path
     engine.make("simulator", "bullseye", **given)
     plan = engine.make("wheel", "bullseye", **given)
     assert "PyTorch v1.7.1 (" in plan
-    assert "\n  seen at      /mnt/switchml-patch" in plan
+    assert "\n  seen at      /mnt/switchml-patch, with your network\n" in plan
 
 
 @pytest.mark.image
@@ -226,13 +231,18 @@ def test_the_same_wheel_as_without_an_engine(engine: Engine, tmp_path: Path) -> 
         "MOUNTS": str(tmp_path / "project"),
         "ARGS": " ".join(build),
     }
-    given |= {"CCACHE_DISABLE": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    given |= {"CCACHE_DIR": str(tmp_path / "ccache"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     for target in ("simulator", "wheel", "verify"):
         engine.make(target, "torch", **given)
     (wheel,) = output.glob("torch-*+switchml.debug-*.whl")
     described = json.loads(wheel.with_name(f"{wheel.name}.provenance.json").read_text())
     resolved = described["predicate"]["buildDefinition"]["internalParameters"]
     assert resolved["toolchain"]["archives"] == [engine.mirror]
+
+    given |= {"WORK": str(tmp_path / "second"), "CCACHE_DISABLE": "1"}
+    given |= {"IMAGE_ARGS": engine.image_args("torch"), "IMAGE_TAG": TAG}
+    words = ["rebuild", str(wheel), "--work", enclosure.PATH, "-o", str(output / "rebuilt")]
+    engine.check(ROOT / "ci/in-image", "switchml-patch", *words, *build[:4], **given)
 
     container = engine.container()
     root = engine.check("buildah", "mount", container).strip()

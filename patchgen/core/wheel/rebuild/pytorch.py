@@ -29,17 +29,15 @@ def read(original: RecordedBuild, request: RebuildRequest) -> Rebuildable:
     python = original.text("resolved.toolchain.python")
     settings = _read_settings(original, before, locked=lock is not None)
     accepted, without = original.texts("request.accepted"), original.texts("request.without")
-    work = os.path.join(request.work, "build")
 
     def find_path() -> Mapping[str, str]:
-        place = request.sandbox.inside if request.sandbox.fixed else work
-        return {"path": os.path.join(place, "source")}
+        return {"path": os.path.join(request.sandbox.inside, "source")}
 
     def build(directory: str, _: str) -> str:
         wanted = wheel.BuildRequest(
             pin=request.find_pin(commit),
             options=options,
-            work=work,
+            work=request.work,
             output=directory,
             python=None if lock else request.find_interpreter(python),
             lock=request.lock,

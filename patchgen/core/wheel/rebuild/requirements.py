@@ -114,7 +114,7 @@ def library(original: RecordedBuild, request: RebuildRequest) -> Requirement:
             raise CheckError(
                 f"will be made again, and shown there: make an empty directory {shown}"
             )
-        if not request.sandbox.fixed:
+        if not request.sandbox.isolated:
             raise CheckError(
                 f"can be made again, but not shown there: no namespaces: {request.sandbox.reason}\n"
                 f"rebuild the library alone, and install it in {shown}"

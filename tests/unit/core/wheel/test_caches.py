@@ -13,6 +13,7 @@ from patchgen.core.wheel.sandbox import Sandbox
 
 FIXED = Sandbox("/work", enclosure.PATH)
 OPEN = Sandbox("/work", "/work", "refused")
+IMAGE = Sandbox(enclosure.PATH, enclosure.PATH, "File exists")
 
 
 @pytest.mark.parametrize("setting", ["remote_storage", "secondary_storage"])
@@ -43,7 +44,8 @@ def test_servers_of_sccache_are_found(name: str) -> None:
 
 def test_a_base_directory_changes_no_object_at_the_fixed_path() -> None:
     given = {"CCACHE_BASEDIR": os.sep}
-    assert list_variables(given, FIXED)["CCACHE_BASEDIR"] == ""
+    for at_path in (FIXED, IMAGE):
+        assert list_variables(given, at_path)["CCACHE_BASEDIR"] == ""
     assert list_variables(given, OPEN)["CCACHE_BASEDIR"] == os.sep
     assert list_variables({}, OPEN)["CCACHE_BASEDIR"] == "/work"
 

@@ -31,6 +31,7 @@ from patchgen.core.wheel.rebuild import (
     find_missing,
 )
 from patchgen.core.wheel.rebuild.recorded import LIBRARIES
+from patchgen.core.wheel.sandbox import Sandbox
 from patchgen.errors import FileError, OptionsError
 from patchgen.extras.lab import simulator
 from patchgen.system import statement
@@ -336,6 +337,15 @@ def test_the_compiler_of_a_wheel_without_a_lock(tmp_path: Path) -> None:
     assert environ_of(free, tmp_path, CXX="clang++") == {**path, "CXX": "clang++"}
 
 
+def test_without_namespaces_a_wheel_is_built_at_its_path_again() -> None:
+    original = RecordedBuild("", "record.json", provenance.describe(make_inputs(**WHEEL)))
+    work = os.path.dirname(original.text("resolved.buildPath"))
+    here = means(Path(work))
+    here.__dict__["sandbox"] = Sandbox(work, work, "refused")
+    row = KINDS["wheel"](original, here).requires[-1]
+    assert row.find() == row.recorded
+
+
 def test_a_wheel_is_built_as_its_record_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -361,7 +371,7 @@ def test_a_wheel_is_built_as_its_record_says(
     assert (locked.python, locked.lock) == (None, here.lock)
     assert (free.settings, free.python) == ({"USE_CUDA": "0"}, "/usr/bin/python3")
     for request in requests:
-        assert (request.pin, request.output, request.work) == (PIN, "out", f"{tmp_path}/build")
+        assert (request.pin, request.output, request.work) == (PIN, "out", str(tmp_path))
         assert (request.accepted, request.without) == (("no-blas",), ("third_party/x",))
         assert request.options.flags == ("DPDK",)
 
