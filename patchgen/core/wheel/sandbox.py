@@ -30,7 +30,7 @@ class Sandbox:
 
     @property
     def fixed(self) -> bool:
-        """Whether the path is the same for every work directory, also by an image's engine."""
+        """Whether every work directory is seen at this path, by a namespace or in an image."""
         return self.inside == enclosure.PATH
 
     @property

@@ -293,7 +293,8 @@ class Facts:
             return Answer(program, error=error)
 
 
-_ASKED = "configured", "compilers", "cmake", "ninja", "git", "nvcc", "python"
+_ASKED = "configured", "compilers", "ninja", "git", "nvcc", "python"
+"""Facts that are found in parallel; `configured` asks cmake first."""
 
 
 def find_facts(request: BuildRequest, limit: float = LIMIT) -> Facts:
