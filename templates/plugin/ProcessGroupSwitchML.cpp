@@ -27,21 +27,6 @@ std::unique_ptr<PyThreadState, decltype(&PyEval_RestoreThread)> unlocked() {
   return {locked ? PyEval_SaveThread() : nullptr, PyEval_RestoreThread};
 }
 
-/// Work of a torch that can make a stream wait for it. Torch waits for the future, which knows
-/// nothing of the copy back to a device. So the caller waits instead.
-template <typename Base, typename = void>
-class Blocking : public Base {
- public:
-  using Base::Base;
-};
-
-template <typename Base>
-class Blocking<Base, decltype(std::declval<Base&>().blockCurrentStream())> : public Base {
- public:
-  using Base::Base;
-  void blockCurrentStream() override { this->wait(); }
-};
-
 /// Call that made a work, as the work reports it.
 struct Call {
   std::uint64_t sequence;
@@ -51,11 +36,11 @@ struct Call {
 };
 
 /// A work that a thread of the pool ends.
-class PoolWork : public Blocking<c10d::Work> {
+class PoolWork : public c10d::Work {
  public:
   PoolWork(c10d::OpType type, const char* title, const std::vector<at::Tensor>& inputs,
            std::vector<c10::Device> devices, Call call)
-      : Blocking(-1, type, title, inputs),
+      : Work(-1, type, title, inputs),
         call_(std::move(call)),
         future_(c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()),
                                             std::move(devices))) {}
@@ -72,10 +57,12 @@ class PoolWork : public Blocking<c10d::Work> {
   bool wait(std::chrono::milliseconds timeout) override {
     ++*call_.waiting;
     const auto waited = c10::make_scope_exit([this] { --*call_.waiting; });
-    return Blocking::wait(timeout);
+    return Work::wait(timeout);
   }
 
-  // These override where the Work of this torch has them.
+  // These override where the Work of this torch has them. Torch would make a stream wait for the
+  // future, which knows nothing of the copy back to a device, so the caller waits.
+  void blockCurrentStream() { wait(kNoTimeout); }
   std::uint64_t getSequencenumber() const { return call_.sequence; }
   std::chrono::milliseconds getTimeout() const { return call_.timeout; }
 
