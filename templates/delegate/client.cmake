@@ -13,6 +13,18 @@ if(NOT COMMAND switchml_refuse)
   endfunction()
 endif()
 
+# Sets a variable to the beginning of a digest of files.
+function(switchml_digest variable)
+  set(digests)
+  foreach(path IN LISTS ARGN)
+    file(SHA256 "${path}" digest)
+    string(APPEND digests ${digest})
+  endforeach()
+  string(SHA256 digest "${digests}")
+  string(SUBSTRING "${digest}" 0 16 digest)
+  set(${variable} "${digest}" PARENT_SCOPE)
+endfunction()
+
 function(switchml_need path option)
   if(NOT EXISTS "${path}")
     switchml_refuse(${option} "${path}" "there is no ${path}\n\

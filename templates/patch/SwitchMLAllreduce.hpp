@@ -44,11 +44,13 @@ Ring ringOf(const std::shared_ptr<Context>& context, int rank, int size) {
   return ring;
 }
 
-/// `connect`: makes the ring of the ranks.
+/// `connect`: makes the ring of the ranks. `sources`: as in Exchange.
 template <typename Store, typename Context>
 void join(Store& store, const std::vector<std::shared_ptr<Context>>& contexts, int rank, int size,
-          std::chrono::milliseconds timeout, std::function<Ring()> connect) {
+          std::chrono::milliseconds timeout, std::function<Ring()> connect,
+          const char* sources = "") {
   Exchange exchange;
+  exchange.sources = sources;
   exchange.connect = std::move(connect);
   exchange.set = [&store](const char* key, const std::vector<std::uint8_t>& value) {
     store.set(key, value);

@@ -10,7 +10,7 @@ import torch
 
 # What the report has where the delegate library cannot be opened, unless the glue says more.
 _CLOSED = {
-    "flags": "", "simulator": False, "client": "", "protocol": 0, "delegating": False,
+    "flags": "", "simulator": False, "client": "", "sources": "", "delegating": False,
     "failure": "", "decision": "", "objection": "", "late": False,
     "capabilities": {}, "terms": {}, "filled_in": "", "calls": 0, "bytes": 0,
     "hint": "",

@@ -290,11 +290,13 @@ void ProcessGroupSwitchML::agree(const std::string& key, std::chrono::millisecon
   *aborted_ = false;
   delegated_ = 0;
   const auto own = c10::make_intrusive<c10d::PrefixStore>(kPrefix + key, store_);
-  join<c10d::Store>(*own, pool_, getRank(), getSize(), limitOf(timeout), [&] {
+  const auto connect = [&] {
     // Messages over the wrapped group would be counted there, and their time limit could end it.
     return ringOf(makeGloo(c10::make_intrusive<c10d::PrefixStore>("failover", own), getRank(),
                            getSize(), limitOf(timeout)));
-  });
+  };
+  join<c10d::Store>(*own, pool_, getRank(), getSize(), limitOf(timeout), connect,
+                    SWITCHML_PLUGIN_DIGEST);
 }
 
 c10::intrusive_ptr<Group> ProcessGroupSwitchML::adopt(const c10::intrusive_ptr<c10d::Store>& store,

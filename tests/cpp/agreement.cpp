@@ -23,7 +23,6 @@ using switchml_torch::Ability;
 using switchml_torch::Capabilities;
 using switchml_torch::ContextState;
 using switchml_torch::Exchange;
-using switchml_torch::kProtocol;
 using switchml_torch::Message;
 using switchml_torch::Negotiation;
 using switchml_torch::Step;
@@ -361,25 +360,22 @@ void missing(std::uint64_t random) {
   }
 }
 
-void otherProtocol() {
+/// Ranks whose own sources, or those of their caller, are others.
+void otherSources() {
   std::map<std::string, Value> store;
   Attempt attempt(store, 3, 1);
   attempt.run([](int rank, const Exchange& exchange) {
-    if (rank != 1) {
-      const auto out = join(exchange, rank, 3, kAll, 0);
-      const auto why = "rank 1: switchml-patch with protocol " + std::to_string(kProtocol + 1) +
-                       " where rank 0 has " + std::to_string(kProtocol);
-      check(contains(out.last.words, why) && !out.last.able(), out.last.words + out.error);
-      check(out.last.required, "also the other rank may require SwitchML");
-      return;
-    }
-    const auto call = exchange.get("switchml/call", kTimeout);
-    const auto key = "switchml/" + std::string(call.begin(), call.end()) + "/capabilities";
-    exchange.set((key + "/1").c_str(),
-                 Message{{Ability::kAble, "terms"}, kProtocol + 1, {"a"}, true}.write());
-    check(!Message::read(exchange.get(key.c_str(), kTimeout)).able(),
-          "and it receives the decision");
+    auto own = exchange;
+    own.sources = rank == 1 ? "-other" : "";
+    const auto out = join(own, rank, 3, kAll, 0);
+    check(contains(out.last.words,
+                   "rank 1: switchml-patch with sources alone-other where rank 0 has alone") &&
+              !out.last.able(),
+          out.last.words + out.error);
   });
+  const auto all = switchml_torch::decide(
+      {{{Ability::kAble, ""}, "one", {"a"}}, {{Ability::kAble, ""}, "other", {"b"}, true}});
+  check(!all.able() && all.required, "also the other rank may require SwitchML");
 }
 
 /// Terms differ in a value, also where they are as long.
@@ -440,7 +436,7 @@ void accesses() {
 void messages() {
   constexpr auto able = Ability::kAble, unable = Ability::kUnable, busy = Ability::kBusy;
   const auto kind = [](Ability first, Ability other) {
-    return switchml_torch::decide({{{first, ""}, 1, {"a"}}, {{other, ""}, 1, {"b"}}}).kind;
+    return switchml_torch::decide({{{first, ""}, "", {"a"}}, {{other, ""}, "", {"b"}}}).kind;
   };
   check(kind(able, able) == able, "all are able");
   check(kind(able, unable) == unable && kind(unable, able) == unable, "one is not");
@@ -448,8 +444,8 @@ void messages() {
         "one is busy");
   constexpr auto runs = ContextState::kRunning, stopped = ContextState::kStopped;
   const auto context = [](ContextState one, ContextState other) {
-    return switchml_torch::decide({{{Ability::kAble, "", "", one}, 1, {"a"}},
-                                   {{Ability::kAble, "", "", other}, 1, {"b"}}})
+    return switchml_torch::decide({{{Ability::kAble, "", "", one}, "same", {"a"}},
+                                   {{Ability::kAble, "", "", other}, "same", {"b"}}})
         .context;
   };
   check(context(runs, runs) == runs && context(stopped, stopped) == stopped, "those of all");
@@ -458,30 +454,30 @@ void messages() {
         "some run");
   for (const auto one : {able, unable, busy, Ability::kMissing}) {
     for (const auto state : {stopped, runs, ContextState::kMixed}) {
-      const auto read = Message::read(Message{{one, "", "", state}, 7, {"a"}}.write());
+      const auto read = Message::read(Message{{one, "", "", state}, "7", {"a"}}.write());
       check(read.kind == one && read.context == state, "each value is read as it was written");
     }
   }
   const Message made{
-      {unable, "two\nlines, and  spaces\x1b", "", runs}, 7, {"a", "-", "b"}, true, "zeus"};
+      {unable, "two\nlines, and  spaces\x1b", "", runs}, "7", {"a", "-", "b"}, true, "zeus"};
   const auto back = Message::read(made.write());
-  check(back.protocol == 7 && back.nonces == made.nonces && back.kind == unable && back.required &&
+  check(back.sources == "7" && back.nonces == made.nonces && back.kind == unable && back.required &&
             back.words == "two?lines, and  spaces?" && back.context == runs && back.host == "zeus",
         "a message is read as it was written, in one line");
   const std::string much(5000, '\xe9');
   const auto bounded =
-      Message::read(Message{{unable, much, "", runs}, 7, {"a"}, true, much}.write());
-  check(bounded.words == std::string(4096, '?') && bounded.host == std::string(64, '?'),
+      Message::read(Message{{unable, much, "", runs}, much, {"a"}, true, much}.write());
+  check(bounded.words == std::string(4096, '?') && bounded.host == std::string(64, '?') &&
+            bounded.sources == bounded.host,
         "it has an end");
   for (const char letter : {'\0', 'z'}) {
     const auto letters = std::string(1, letter) + '-' + letter;
     const auto value = "1 a, " + letters + "zeus words";
     const auto other = Message::read({value.begin(), value.end()});
-    check(other.kind == unable && other.context == stopped, "letters of another protocol");
+    check(other.kind == unable && other.context == stopped, "letters of other sources");
   }
   check(back.answers(2, "b") && !back.answers(1, "b") && !back.answers(3, "b"), "whom it answers");
-  for (const std::string cut :
-       {"", "1", "1 a,", "1 a, y", "1 a, y-", "one a, y-s terms", "1 , y-s terms"}) {
+  for (const std::string cut : {"", "1", "1 a,", "1 a, y", "1 a, y-", "1 , y-s terms"}) {
     try {
       const auto read = Message::read({cut.begin(), cut.end()});
       check(cut == "1 , y-s terms" && !read.answers(0, "a"), "'" + cut + "' is no message");
@@ -495,7 +491,7 @@ void messages() {
 int main() {
   messages();
   accesses();
-  otherProtocol();
+  otherSources();
   otherTerms();
   hosts();
   for (std::uint64_t random = 0; random < 20; ++random) {

@@ -60,13 +60,15 @@ struct Ring {
 
 /// The process group's Store. `get` waits for `key`, and throws when it does not appear within
 /// `limit`, which is positive. `has` does not wait. Not each Store is able to `remove` a key.
-/// `connect` connects the ranks, all at once.
+/// `connect` connects the ranks, all at once. `sources`: a digest of what the caller's own sources
+/// have to do with which calls become which jobs; ranks of different ones do not delegate.
 struct Exchange {
   std::function<void(const char* key, const std::vector<std::uint8_t>& value)> set;
   std::function<std::vector<std::uint8_t>(const char* key, std::chrono::milliseconds limit)> get;
   std::function<bool(const char* key)> has;
   std::function<void(const char* key)> remove;
   std::function<Ring()> connect;
+  const char* sources = "";
 };
 
 constexpr std::uint64_t kNoSequence = UINT64_MAX;

@@ -94,7 +94,7 @@ def test_a_rank_that_is_started_twice(launch: Launcher) -> None:
     ("other", "output"),
     [
         ("none", "has no SwitchML"),
-        ({"protocol": 99}, "protocol is 99, rank 0 has "),
+        ({"sources": "other"}, "sources is other, rank 0 has "),
         ({"flags": "DPDK"}, "flags is DPDK, rank 0 has none"),
         ({"client": "fixes=heap,stop"}, "fixes is heap,stop, rank 0 has none"),
     ],

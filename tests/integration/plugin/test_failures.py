@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -64,10 +65,36 @@ def test_a_rank_that_cannot_open_the_library(
     plugin: Plugin, launch: Launcher, tmp_path: Path
 ) -> None:
     """A library of gRPC, DPDK or the cards is missing on it; torch and the plugin are imported."""
-    (package,) = plugin.python.parents[1].glob("lib/python*/site-packages/torch_switchml")
-    shutil.copytree(package, tmp_path / package.name)
-    break_library(tmp_path / package.name / render.LIBRARY)
+    copied = shutil.copytree(plugin.package, tmp_path / plugin.package.name)
+    break_library(copied / render.LIBRARY)
     check_hidden_library(launch, {"PYTHONPATH": str(tmp_path)})
+
+
+def digest(*sources: bytes) -> str:
+    whole = "".join(hashlib.sha256(source).hexdigest() for source in sources)
+    return hashlib.sha256(whole.encode()).hexdigest()[:16]
+
+
+def test_ranks_of_two_versions(plugin: Plugin, launch: Launcher, tmp_path: Path) -> None:
+    """Each knows a digest of its C++; where that of one rank is changed, all ranks take Gloo."""
+    files = render.compiled_files("")
+    glue = [path for path in files if "/" not in path]
+    library = sorted(path for path in files if "/src/" in path)
+    shared = digest(*(files[path] for path in [*library, *sorted(glue)]))
+    own = digest(
+        *(
+            render.text(f"plugin/ProcessGroupSwitchML.{suffix}").encode()
+            for suffix in ("cpp", "hpp")
+        )
+    )
+    copied = shutil.copytree(plugin.package, tmp_path / plugin.package.name)
+    (module,) = copied.glob("_C*.so")
+    module.write_bytes(module.read_bytes().replace(own.encode(), b"another.version!"))
+    ranks = launch("outcome", 2, rank_env={1: {"PYTHONPATH": str(tmp_path)}})
+    check_stays_with_gloo(ranks)
+    assert [rank.result["report"]["sources"] for rank in ranks] == [shared, shared]
+    other = f"{shared}another.version! where rank 0 has {shared}{own};"
+    assert f"{messages.STAYS}: rank 1: switchml-patch with sources {other}" in ranks[0].err
 
 
 @EITHER

@@ -19,10 +19,6 @@
 
 namespace switchml_torch {
 
-/// Version of what ranks send each other and of which calls become which jobs. Ranks of different
-/// ones do not delegate, so a change of either takes the next number.
-constexpr unsigned kProtocol = 8;
-
 constexpr std::size_t kMaxReasons = 4;
 constexpr std::size_t kMaxHosts = 4;  // of a reason
 
@@ -41,7 +37,7 @@ constexpr const char* nameOf(Step step) noexcept {
   return kStepNames[static_cast<std::size_t>(step)];
 }
 
-constexpr std::size_t kMostHost = 64;
+constexpr std::size_t kMostName = 64;
 
 /// kBusy: unable because another group delegates; of all: one is. kMissing: a rank did not answer.
 enum class Ability : std::uint8_t { kAble, kUnable, kBusy, kMissing };
@@ -67,7 +63,7 @@ struct Capabilities {
 /// Value of a key: the capabilities of one rank, or what rank 0 makes of those of all, with who is
 /// not able, and why.
 struct Message : Capabilities {
-  unsigned protocol = kProtocol;
+  std::string sources = {};              // digest of all that decides what ranks send each other
   std::vector<std::string> nonces = {};  // of the rank, or of all ranks
   bool required = false;                 // the rank, or one of them, has SWITCHML_REQUIRE set
   std::string host = {};                 // of the rank, without a space; of all: empty
@@ -86,7 +82,7 @@ struct Message : Capabilities {
       list += nonce + ",";
     }
     const auto out =
-        text(protocol, ' ', list, " ", kAbilities[static_cast<std::size_t>(kind)],
+        text(sources, ' ', list, " ", kAbilities[static_cast<std::size_t>(kind)],
              required ? 'r' : '-', kContexts[static_cast<std::size_t>(context)], host, ' ', words);
     return {out.begin(), out.end()};
   }
@@ -98,10 +94,10 @@ struct Message : Capabilities {
     char kind = 0;
     char required = 0;
     char context = 0;
-    if (!(in >> out.protocol >> list >> kind >> required >> context)) {
+    if (!(in >> out.sources >> list >> kind >> required >> context)) {
       throw std::runtime_error("its answer is cut short");
     }
-    // Letters of another protocol are no ability and no context that runs.
+    // Letters of other sources are no ability and no context that runs.
     out.kind = valueOf(kAbilities, kind, Ability::kUnable);
     out.context = valueOf(kContexts, context, ContextState::kStopped);
     out.required = required == 'r';
@@ -113,7 +109,8 @@ struct Message : Capabilities {
       throw std::runtime_error("its answer has no nonce");
     }
     std::getline(in, out.host, ' ');
-    out.host = printable(out.host, kMostHost, '!');
+    out.host = printable(out.host, kMostName, '!');
+    out.sources = printable(out.sources, kMostName, '!');
     out.words.assign(std::istreambuf_iterator<char>(in), {});
     out.words = printable(out.words);
     return out;
@@ -157,9 +154,8 @@ inline std::string placesText(const std::vector<int>& ranks, const std::vector<M
   for (const auto rank : ranks) {
     hosts.insert(all[static_cast<std::size_t>(rank)].host);
   }
-  hosts.erase("");  // before protocol 5 there is none
   const auto textOf = [](const std::string& host) { return host; };
-  out += text(hosts.empty() ? "" : " on ", joined(hosts, ", ", textOf, kMaxHosts));
+  out += text(" on ", joined(hosts, ", ", textOf, kMaxHosts));
   return hosts.size() <= kMaxHosts ? out : text(out, " and ", hosts.size() - kMaxHosts, " more");
 }
 
@@ -200,6 +196,7 @@ inline Message decide(const std::vector<Message>& all) {
   Message out;
   std::map<std::string, std::vector<int>> reasons;
   const auto& first = all[0];
+  out.sources = first.sources;
   out.context = first.context;
   for (std::size_t r = 0; r < all.size(); ++r) {
     const auto& own = all[r];
@@ -208,9 +205,9 @@ inline Message decide(const std::vector<Message>& all) {
     out.kind = own.kind == Ability::kBusy ? own.kind : out.kind;
     out.context = own.context == out.context ? out.context : ContextState::kMixed;
     out.nonces.push_back(own.nonces[0]);
-    if (own.protocol != first.protocol) {
-      reasons[text("switchml-patch with protocol ", own.protocol, " where rank 0 has ",
-                   first.protocol, "; take one version of it on all ranks")]
+    if (own.sources != first.sources) {
+      reasons[text("switchml-patch with sources ", own.sources, " where rank 0 has ", first.sources,
+                   "; take one version of it on all ranks")]
           .push_back(rank);
     } else if (!own.able()) {
       reasons[own.words].push_back(rank);
@@ -245,7 +242,8 @@ class Negotiation {
         rank_(rank),
         size_(size),
         timeout_(std::min(timeout, kForever)),
-        host_(host.empty() ? "?" : printable(host, kMostHost, '!')),
+        host_(host.empty() ? "?" : printable(host, kMostName, '!')),
+        sources_(text(SWITCHML_TORCH_DIGEST, exchange.sources)),
         notify_(std::move(notify)),
         nonce_(random()) {
     if (rank == 0) {
@@ -257,7 +255,7 @@ class Negotiation {
   /// missing.
   Message round(Step step, const Capabilities& able) {
     const char* const name = nameOf(step);
-    Message own{able, kProtocol, {nonce_}, isSet("SWITCHML_REQUIRE"), host_};
+    Message own{able, sources_, {nonce_}, isSet("SWITCHML_REQUIRE"), host_};
     own.words = printable(able.words);  // the others compare it with what they have read
     auto all = rank_ == 0 ? gather(name, own) : answer(name, own);
     begun_ = Clock::now();
@@ -357,7 +355,7 @@ class Negotiation {
       set(of(earlier, "next"), call_);
       if (!has(of(earlier, first))) {
         set(of(earlier, first),
-            Message{Capabilities::unable("begun again"), kProtocol, {"-"}}.write());
+            Message{Capabilities::unable("begun again"), sources_, {"-"}}.write());
       }
       read_ = answersTo(earlier, first);
       read_.insert(read_.end(), {of(earlier, first), of(earlier, "next")});
@@ -470,6 +468,7 @@ class Negotiation {
   const int size_;
   const Milliseconds timeout_;
   const std::string host_;
+  const std::string sources_;
   const std::function<void(const std::string&)> notify_;
   const std::string nonce_;
   std::string call_;  // its name is the nonce of rank 0

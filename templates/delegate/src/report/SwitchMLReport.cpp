@@ -108,7 +108,8 @@ std::string Report::json() const {
                       statistics_.fallbacks[i].load());
   }
   return text("{\"problem\": \"\", \"flags\": ", inQuotes(SWITCHML_TORCH_FLAGS),
-              ", \"simulator\": ", kSimulator ? "true" : "false", ", \"protocol\": ", kProtocol,
+              ", \"simulator\": ", kSimulator ? "true" : "false",
+              ", \"sources\": ", inQuotes(SWITCHML_TORCH_DIGEST),
               ", \"client\": ", inQuotes(clientMark()),
               ", \"delegating\": ", !lost && runtime_.group() != nullptr ? "true" : "false",
               ", \"failure\": ",

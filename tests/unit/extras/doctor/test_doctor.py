@@ -31,7 +31,7 @@ DOCS = Path(__file__).parents[4] / "docs"
 DPDK = {"general.backend": "dpdk", "backend.dpdk.extra_eal_options": "--no-huge"}
 SOFTWARE = {
     "torch": "2.9.0", "switchml": "torch_switchml", "simulator": "False", "flags": "DPDK",
-    "protocol": "1", "fixes": "heap", "problem": "", "autoload": "1",
+    "sources": "1", "fixes": "heap", "problem": "", "autoload": "1",
 }  # fmt: skip
 
 

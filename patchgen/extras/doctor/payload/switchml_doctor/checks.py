@@ -5,7 +5,7 @@ from typing import Any, Callable, NamedTuple
 from .finding import BAD, DOUBTFUL, GOOD, UNKNOWN, Finding
 
 _DELEGATE = "switchml: "  # prefix of the delegate's lines
-_DECISIVE = ("switchml", "torch", "simulator", "flags", "protocol", "fixes")
+_DECISIVE = ("switchml", "torch", "simulator", "flags", "sources", "fixes")
 
 
 class Check(NamedTuple):

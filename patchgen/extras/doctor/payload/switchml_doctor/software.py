@@ -43,7 +43,7 @@ def describe(library: Library) -> "dict[str, str]":
         "switchml": module.__name__ if module else "",
         "simulator": str(report.get("simulator", "")),
         "flags": str(report.get("flags", "")),
-        "protocol": str(report.get("protocol", "")),
+        "sources": str(report.get("sources", "")),
         "fixes": mark.get("fixes", ""),
         "problem": library.problem or str(report.get("problem", "")),
         "autoload": os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1"),
