@@ -30,7 +30,9 @@ def serve(descriptor):
         for ready, _ in poller.poll():
             if ready != connection.fileno():
                 poller.unregister(ready)
-                tell(connection, ended=reap(ranks.pop(ready)))
+                pid = ranks.pop(ready)
+                code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])  # negative for a signal
+                tell(connection, ended=[pid, code])
                 os.close(ready)
                 continue
             request = connection.recv(LARGEST)
@@ -60,12 +62,6 @@ def fork():
     if len(threads) != 1:
         sys.exit(f"the server has {len(threads)} threads, so it cannot fork")
     return os.fork()
-
-
-def reap(pid):
-    """Wait for a process; return its pid and exit code, which is negative for a signal."""
-    _, status = os.waitpid(pid, 0)
-    return [pid, os.waitstatus_to_exitcode(status)]
 
 
 def become(arguments, directory, environ, output, errors):

@@ -21,7 +21,9 @@ def time_groups(switchml, rounds):
     seconds, delegating = [], []
     for number in range(rounds):
         own = dist.PrefixStore(f"group{number}", store)
-        meet(own)
+        if own.add("come", 1) == WORLD:
+            own.set("met", "1")
+        own.wait(["met"])
         begun = time.perf_counter()
         dist.init_process_group("gloo", store=own, rank=RANK, world_size=WORLD, timeout=limit)
         seconds.append(time.perf_counter() - begun)
@@ -32,10 +34,3 @@ def time_groups(switchml, rounds):
     elif store.add("leaving", 1) == WORLD - 1:
         store.set("left", "1")
     return {"seconds": seconds, "delegating": delegating}
-
-
-def meet(store):
-    """Wait until all ranks have come."""
-    if store.add("come", 1) == WORLD:
-        store.set("met", "1")
-    store.wait(["met"])

@@ -8,16 +8,12 @@ import time
 
 import torch
 import torch.distributed as dist
-from cases import RANK, TIMEOUT, WORLD, finish
+from cases import RANK, TIMEOUT, WORLD, finish, raised, start
 from plugin_cases import model, same_everywhere, train
 from torch.nn.parallel import DistributedDataParallel
 
 LIMIT = dt.timedelta(seconds=TIMEOUT)
 STEPS = 4
-
-
-def begin(backend="gloo"):
-    dist.init_process_group(backend, rank=RANK, world_size=WORLD, timeout=LIMIT)
 
 
 def parallel():
@@ -47,7 +43,7 @@ def compared(switchml, register):
 
 
 def trains(switchml, backend="gloo", local_size=None):
-    begin(backend)
+    start(backend=backend)
 
     def register(hooked):
         state = switchml.HierarchicalState(local_size, timeout=LIMIT)
@@ -59,7 +55,7 @@ def trains(switchml, backend="gloo", local_size=None):
 
 def recipe(switchml, path):
     """Train with the lines of the documentation, which name the model `model`."""
-    begin()
+    start(backend="gloo")
 
     def register(hooked):
         spec = importlib.util.spec_from_file_location("recipe", path)
@@ -73,7 +69,7 @@ def recipe(switchml, path):
 
 def overlaps(switchml, number):
     """The second tensor is summed in host 0 while host 1 has not passed any yet."""
-    begin()
+    start(backend="gloo")
     store = dist.distributed_c10d._get_default_store()
     state = switchml.HierarchicalState(2, timeout=LIMIT)
     types = [torch.float32, torch.float16, torch.bfloat16]
@@ -96,22 +92,20 @@ def overlaps(switchml, number):
     for i, (tensor, future) in enumerate(zip(tensors, futures)):
         assert future.wait() is tensor
         assert torch.equal(tensor, torch.full_like(tensor, (6.0 + 16 * i) / WORLD)), i
-    return finish(switchml)
 
 
 def dropped(switchml):
     """A callback in a thread of the state has its last reference."""
-    begin()
+    start(backend="gloo")
     held = [switchml.HierarchicalState(1, timeout=LIMIT)]
     tensor = torch.full((2_000_000,), float(RANK))
     held[0].average(tensor).then(lambda _: held.clear()).wait()
     assert tensor[0] == (WORLD - 1) / 2
-    return finish(switchml)
 
 
 def dies(switchml, victim):
     """Kill a rank between two steps: all later sums of the others raise."""
-    begin()
+    start(backend="gloo")
     state = switchml.HierarchicalState(2, timeout=LIMIT)
     trained = parallel()
     trained.register_comm_hook(state, switchml.hierarchical_hook)
@@ -121,35 +115,24 @@ def dies(switchml, victim):
     dist.barrier()
     if victim == RANK:
         os.kill(os.getpid(), signal.SIGKILL)
-    errors = []
-    for attempt in (
-        lambda: outputs.sum().backward(),
-        lambda: state.average(torch.ones(1)).wait(),
-    ):
-        try:
-            attempt()
-        except RuntimeError as error:
-            errors.append(str(error))
+    errors = [raised(outputs.sum().backward)]
+    errors.append(raised(lambda: state.average(torch.ones(1)).wait()))
     return {"errors": errors}
 
 
 def refuses(switchml):
     """Impossible hosts and racks raise the same message on all of three ranks."""
-    begin()
+    start(backend="gloo")
     nccl = {"local_backend": "nccl", "racks_backend": "nccl"}
-    errors = []
-    for given in (
+    wrong = (
         {"local_size": 2},
         {"local_size": 0},
         {"local_size": 1 if RANK == 1 else 3},
         {"host": "one", "rack": "a" if RANK == 0 else None},
         {"host": "one", "rack": str(RANK)},
         {"host": str(RANK // 2), "rack": str(RANK // 2), **nccl},
-    ):
-        try:
-            switchml.HierarchicalState(**given)
-        except ValueError as error:
-            errors.append(str(error))
+    )
+    errors = [raised(switchml.HierarchicalState, kind=ValueError, **given) for given in wrong]
     state = switchml.HierarchicalState(timeout=LIMIT)
     tensor = torch.full((10,), float(RANK))
     assert torch.equal(state.average(tensor).wait(), torch.full((10,), (WORLD - 1) / 2))

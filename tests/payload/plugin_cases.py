@@ -15,10 +15,12 @@ from cases import (
     allreduce_and_check,
     calls,
     check_rounded,
+    check_same,
     check_sum,
     default_group,
     everyone,
     finish,
+    fit,
     raised,
     start,
     tell,
@@ -38,22 +40,14 @@ def model():
 
 def train(parallel, steps=4):
     """Return the weights after some steps on this rank's own data."""
-    optimizer = torch.optim.SGD(parallel.parameters(), lr=0.05)
-    generator = torch.Generator().manual_seed(RANK)
-    for _ in range(steps):
-        inputs = torch.randn(32, 64, generator=generator)
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(parallel(inputs), (inputs.sum(1) > 0).long()).backward()
-        optimizer.step()
+    fit(parallel, steps)
     return torch.cat([p.detach().flatten() for p in parallel.parameters()])
 
 
 def same_everywhere(weights):
     """Check that the weights are finite, and the same on all ranks."""
     assert torch.isfinite(weights).all()
-    gathered = [torch.empty_like(weights) for _ in range(WORLD)]
-    dist.all_gather(gathered, weights)
-    assert all(torch.equal(weights, other) for other in gathered)
+    check_same(weights)
     return weights
 
 
@@ -94,13 +88,8 @@ def reduce_scattered(switchml):
     assert float(part) == WORLD * (WORLD + 1) / 2
     assert switchml.report()["fallbacks"]["dtype"] == 1, switchml.report()
     if not torch.__version__.startswith("2.6."):  # its Gloo ends the process
-        try:
-            dist.reduce_scatter_tensor(torch.empty(3), torch.ones(WORLD))
-        except (RuntimeError, ValueError):
-            pass  # of Gloo
-        else:
-            raise AssertionError("a part of another size")
-    return finish(switchml)
+        given = torch.empty(3), torch.ones(WORLD)  # the part has another size
+        assert raised(dist.reduce_scatter_tensor, *given, kind=(RuntimeError, ValueError))
 
 
 def reduce_scattered_together(switchml):
@@ -114,7 +103,6 @@ def reduce_scattered_together(switchml):
     for part, tensors in zip(parts[1:], inputs[1:]):
         check_sum(part, [t.chunk(WORLD)[RANK] for t in tensors])
     assert calls(switchml) == 1, switchml.report()
-    return finish(switchml)
 
 
 def lonely(switchml, how):
@@ -152,7 +140,6 @@ def barrier_waits(switchml):
     for i, tensor in enumerate(tensors):
         assert torch.equal(tensor, torch.full_like(tensor, WORLD * (WORLD - 1) / 2 + WORLD * i))
     assert all(work.get_future().done() for work in works)
-    return finish(switchml)
 
 
 def barrier_fails(switchml):
@@ -160,13 +147,7 @@ def barrier_fails(switchml):
     start()
     if RANK == 0:
         dist.all_reduce(torch.ones(1000), async_op=True)
-        try:
-            dist.barrier()
-        except RuntimeError as error:
-            return {"error": str(error)}
-    else:
-        dist.barrier()
-    return {"error": ""}
+    return {"error": raised(dist.barrier) or ""}
 
 
 def barriers_in_callbacks(switchml, number):
@@ -183,7 +164,6 @@ def barriers_in_callbacks(switchml, number):
     dist.barrier()
     for future in futures:
         assert float(future.wait()) == 1
-    return finish(switchml)
 
 
 def hooks(switchml):
@@ -231,14 +211,8 @@ def callbacks(switchml, number):
         raise ValueError("a callback that fails")
 
     future = dist.all_reduce(torch.ones(1), async_op=True).get_future().then(fails)
-    try:
-        future.wait()
-    except RuntimeError as error:
-        assert "a callback that fails" in str(error)
-    else:
-        raise AssertionError("the callback's error is lost")
+    assert "a callback that fails" in str(raised(future.wait))
     allreduce_and_check(100, torch.float32)
-    return finish(switchml)
 
 
 def never_blocks(switchml, number):
@@ -253,12 +227,7 @@ def never_blocks(switchml, number):
     barrier = dist.barrier(async_op=True)
     if RANK == 0:
         assert not any(work.is_completed() for work in (*works, barrier))
-        try:
-            works[-1].wait(dt.timedelta(milliseconds=20))
-        except RuntimeError as error:
-            assert "timed out" in str(error)
-        else:
-            raise AssertionError("nobody else has taken part")
+        assert "timed out" in str(raised(works[-1].wait, dt.timedelta(milliseconds=20)))
         for peer in range(1, WORLD):
             dist.send(token, dst=peer)
     assert barrier.wait()
@@ -281,7 +250,6 @@ def never_blocks(switchml, number):
         work.block_current_stream()
         assert float(last.sum()) == 50_000 * WORLD
     work.wait()
-    return finish(switchml)
 
 
 def names(switchml, store):
@@ -321,7 +289,6 @@ def names(switchml, store):
     allreduce_and_check(100, torch.float32)
     allreduce_and_check(100, torch.float64, exact=False)
     assert calls(switchml) == before + 1
-    return finish(switchml)
 
 
 def destroyed(switchml, store):
@@ -345,7 +312,6 @@ def destroyed(switchml, store):
     del first
     allreduce_and_check(1000, torch.float32)
     assert calls(switchml) == before + 2, switchml.report()
-    return finish(switchml)
 
 
 def unwaited(switchml, number):
@@ -407,13 +373,8 @@ def forked(switchml):
     allreduce_and_check(1000, torch.float32)
     child = os.fork()
     if child == 0:
-        try:
-            dist.all_reduce(torch.ones(10))
-        except RuntimeError as error:
-            os._exit(0 if "forked" in str(error) else 2)
-        os._exit(3)
+        os._exit("forked" not in str(raised(dist.all_reduce, torch.ones(10))))
     assert os.waitpid(child, 0)[1] == 0
     allreduce_and_check(1000, torch.float32)
     assert calls(switchml) == 2, switchml.report()
     assert switchml.report()["failure"] == ""
-    return finish(switchml)

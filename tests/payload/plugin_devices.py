@@ -40,7 +40,6 @@ def outlives(switchml, library, switch, rounds, dies, number=signal.SIGKILL):
                 work.wait()
                 check_same(on_host(mine))
             check_sum(on_host(mine), tensors)
-    return finish(switchml)
 
 
 def late(switchml, library, victim):

@@ -4,7 +4,7 @@ import warnings
 
 import torch
 import torch.distributed as dist
-from cases import RANK, WORLD, calls, check_sum, everyone, finish, start
+from cases import RANK, WORLD, calls, check_sum, everyone, start
 from plugin_cases import model, same_everywhere, train
 from torch.distributed import _functional_collectives as functional
 from torch.distributed.device_mesh import init_device_mesh
@@ -49,7 +49,6 @@ def meshes(switchml):
     shared = rows.get_group("replicate") is dist.group.WORLD  # an older torch makes a new group
     assert (delegated, elsewhere) == ((4, 0) if shared else (0, 4)), after
     assert torch.allclose(whole_weights(pieces), reference, atol=1e-5)
-    return finish(switchml)
 
 
 def whole_weights(sharded):
@@ -88,7 +87,6 @@ def sharded(switchml):
     check_counted(switchml, halves, numel)
     assert torch.allclose(whole_weights(halves), reference, atol=1e-2)
     assert sum(switchml.report()["fallbacks"].values()) == 0, switchml.report()
-    return finish(switchml)
 
 
 def hybrid(switchml):
@@ -102,4 +100,3 @@ def hybrid(switchml):
     fully_shard(pieces, mesh=mesh)
     check_counted(switchml, pieces, sum(p.numel() for p in model().parameters()) // 2)
     assert torch.allclose(whole_weights(pieces), reference, atol=1e-5)
-    return finish(switchml)

@@ -14,7 +14,7 @@ import warnings
 import numpy as np
 import torch
 import torch.distributed as dist
-from cases import HELD, RANK, TIMEOUT, WORLD, finish, start
+from cases import HELD, RANK, TIMEOUT, WORLD, finish, raised, start
 from plugin_cases import RELEASE, model, same_everywhere, train
 from support import quantize_model
 from torch.nn.parallel import DistributedDataParallel
@@ -56,8 +56,8 @@ def as_array(tensor):
 class Expected:
     """Results of a model of the quantization, from the gradients of all ranks."""
 
-    def __init__(self, bits, bucket, feedback, skip_incomplete, least):
-        self.bits, self.bucket, self.feedback = bits, bucket, feedback
+    def __init__(self, bucket, feedback, skip_incomplete, least):
+        self.bucket, self.feedback = bucket, feedback
         self.skip_incomplete, self.least = skip_incomplete, least
         self.residuals = {}
 
@@ -86,7 +86,6 @@ def same_as_model(switchml, trials, backend):
         if trial.get("dtype") == "bfloat16" and RELEASE < (2, 0):
             continue  # this Gloo cannot send the weights
         check_trial(switchml, group, **trial)
-    return finish(switchml)
 
 
 def check_trial(
@@ -114,7 +113,7 @@ def check_trial(
     for name, of_it in rules:
         state.set_bits(name, of_it)
     network.register_comm_hook(state, switchml.quantized_hook)
-    expected = Expected(bits, bucket_size, feedback, skip_incomplete, layer_min_size)
+    expected = Expected(bucket_size, feedback, skip_incomplete, layer_min_size)
     for step in range(STEPS):
         network.zero_grad()
         given = gradients(RANK, step, type_of_it)
@@ -129,12 +128,9 @@ def check_trial(
             with np.errstate(invalid="ignore"):
                 means, sent = expected.means(name, dict(rules).get(name, bits), values)
             wanted = torch.from_numpy(means).to(type_of_it).view(shape)
-            check(getattr(own, name).grad, wanted, sent, (trial_of(locals()), step, name))
+            where = (bits, dtype, feedback, rules, cap, step, name)
+            check(getattr(own, name).grad, wanted, sent, where)
     assert state.report()["values"] == STEPS * sum(np.prod(shape) for shape in LAYERS.values())
-
-
-def trial_of(names):
-    return {name: names[name] for name in ("bits", "dtype", "feedback", "rules", "cap")}
 
 
 def check(found, wanted, sent, where):
@@ -217,7 +213,6 @@ def whole_types(switchml):
         assert torch.allclose(network.module.wide.grad, wanted)
         assert network.module.usual.grad.isnan().all(), "1e300 is inf in float32"
         assert network.module.unused.grad is None or not network.module.unused.grad.any()
-    return finish(switchml)
 
 
 def differ(switchml):
@@ -247,20 +242,14 @@ def unnamed(switchml):
     state = switchml.QuantizedState(4, layer_min_size=64, error_feedback=True)
     state.exclude("0.weight")
     network.register_comm_hook(state, switchml.quantized_hook)
-    errors = []
-    try:
-        network(torch.ones(2, 64)).sum().backward()
-    except (ValueError, RuntimeError) as error:
-        errors.append(str(error))
+    either = (ValueError, RuntimeError)  # the latter in older torches
+    errors = [raised(network(torch.ones(2, 64)).sum().backward, kind=either)]
     another = DistributedDataParallel(model())  # after a backward pass that failed
     state.attach(another)
     another.register_comm_hook(state, switchml.quantized_hook)
     same_everywhere(train(another, steps=2))
-    for name in ("1.weight", "module.0.weight"):
-        try:
-            state.exclude(name)
-        except (ValueError, RuntimeError) as error:  # the latter in older torches
-            errors.append(str(error))
+    names = ("1.weight", "module.0.weight")
+    errors += [raised(state.exclude, name, kind=either) for name in names]
     return finish(switchml, errors=errors)
 
 
@@ -297,7 +286,6 @@ def resumed(switchml):
         assert torch.equal(straight, same_everywhere(train(network_of(one, weights), steps=5)))
     forgotten = same_everywhere(train(network_of(new_state(), weights), steps=5))
     assert not torch.equal(straight, forgotten), "the residuals and the step count"
-    return finish(switchml)
 
 
 def stochastic(switchml):
@@ -328,7 +316,6 @@ def stochastic(switchml):
     assert len(levels) == 2 * WORLD + 1, "ranks round differently"
     error = (first.mean(dim=0) - given["large"]).abs() / scale
     assert error.mean() < 0.5 / (200 * WORLD) ** 0.5, error.mean()
-    return finish(switchml)
 
 
 def from_cgx(switchml):
@@ -377,10 +364,7 @@ def from_cgx(switchml):
         ({}, {"CGX_COMPRESSION_SKIP_INCOMPLETE_BUCKETS": "2"}),
     ):
         os.environ.update(variables)
-        try:
-            cgx.CGXState(None, compression_params=given)
-        except ValueError as error:
-            errors.append(str(error))
+        errors.append(raised(cgx.CGXState, None, compression_params=given, kind=ValueError))
         for name in variables:
             del os.environ[name]
     os.environ["CGX_INTRA_BROADCAST"] = "1"
@@ -401,7 +385,7 @@ def cgx_by_variable(switchml):
         warnings.simplefilter("always")
         network.register_comm_hook(cgx.CGXState(None, least), cgx.cgx_hook)
     network(gradients(RANK, 0, torch.float32)).backward()
-    expected = Expected(2, 512, feedback=False, skip_incomplete=False, least=least)
+    expected = Expected(512, feedback=False, skip_incomplete=False, least=least)
     rows = [gradients(rank, 0, torch.float32) for rank in range(WORLD)]
     apart = []
     for name in LAYERS:
@@ -425,11 +409,7 @@ def lost(switchml):
         sys.stdout.write("RESULT {}\n")
         sys.stdout.flush()
         os._exit(0)
-    error = ""
-    try:
-        train(network, steps=1)
-    except RuntimeError as raised:
-        error = str(raised)
+    error = raised(train, network, steps=1)
     sys.stdout.write("RESULT " + json.dumps({"error": error}) + "\n")
     sys.stdout.flush()
     os._exit(0)  # the group waits for the rank that is gone

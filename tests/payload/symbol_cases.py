@@ -7,8 +7,6 @@ import os
 import torch
 from cases import allreduce_and_check, finish, start
 
-SENTENCES = ["one two three", "two three four"]
-
 
 def exports(switchml):
     """Export a layer to ONNX, and train a model of SentencePiece."""
@@ -19,8 +17,9 @@ def exports(switchml):
     torch.onnx.export(torch.nn.Linear(3, 2), (torch.zeros(1, 3),), content, **options)
     # Packages that are beside few torches.
     onnx, pieces = map(importlib.import_module, ("onnx", "sentencepiece"))
+    sentences = ["one two three", "two three four"] * 10
     pieces.SentencePieceTrainer.train(
-        sentence_iterator=iter(SENTENCES * 10), model_writer=model, vocab_size=14, minloglevel=2
+        sentence_iterator=iter(sentences), model_writer=model, vocab_size=14, minloglevel=2
     )
     processor = pieces.SentencePieceProcessor(model_proto=model.getvalue())
     return finish(

@@ -1,7 +1,8 @@
 """Rank of a test: loads the graft or the plugin, runs a case, prints its result as JSON.
 
-A case is a function of `cases`, or of another module: MODULE:FUNCTION. With `--serve DESCRIPTOR`
-instead of a case, this is a server of ranks, see `forking`.
+A case is a function of `cases`, or of another module: MODULE:FUNCTION. Where it returns nothing,
+its groups end after it, and the result is the report. With `--serve DESCRIPTOR` instead of a case,
+this is a server of ranks, see `forking`.
 
 Runs under the interpreter of the torch in use (Python 3.9 or newer), not under pytest's.
 """
@@ -63,11 +64,6 @@ def leave_torch_whole():
     libc.on_exit(libc._exit, None)  # passes the exit code
 
 
-def end_forked():
-    importlib.import_module("forking").leave()
-    ctypes.PyDLL(None).exit(0)  # PyDLL keeps the GIL, which destructors need
-
-
 def import_what_cases_use():
     load_report_module()
     names = ["torch.nn.parallel", "torch.optim"]
@@ -84,8 +80,10 @@ def main():
     arguments = json.loads(os.environ.get("SWITCHML_TEST_ARGUMENTS", "{}"))
     module, _, case = sys.argv[1].rpartition(":")
     function = getattr(importlib.import_module(module or "cases"), case)
-    result = dict(function(load_report_module(), **arguments) or {}, torch=torch.__version__)
-    importlib.import_module("cases").HELD.clear()
+    cases, switchml = importlib.import_module("cases"), load_report_module()
+    result = function(switchml, **arguments)
+    result = dict(cases.finish(switchml) if result is None else result, torch=torch.__version__)
+    cases.HELD.clear()
     sys.stdout.write("RESULT " + json.dumps(result) + "\n")
     sys.stdout.flush()
 
@@ -101,4 +99,5 @@ if __name__ == "__main__":
             torch.distributed.set_debug_level_from_env()
     main()
     if forked:
-        end_forked()
+        importlib.import_module("forking").leave()
+        ctypes.PyDLL(None).exit(0)  # PyDLL keeps the GIL, which destructors need

@@ -53,10 +53,6 @@ def streams(count):
     return [torch.cuda.Stream() if CUDA else None for _ in range(count)]
 
 
-def on(stream):
-    return torch.cuda.stream(stream)
-
-
 def delegated():
     if PLUGIN:
         from torch_switchml import report as made
@@ -94,7 +90,7 @@ def order_of_streams():
         zeros = torch.zeros(numel).pin_memory()
         torch.cuda.synchronize()
         host = values(numel, turn).pin_memory()
-        with on(stream):
+        with torch.cuda.stream(stream):
             delay(20)
             target.copy_(host, non_blocking=True)
             work = dist.all_reduce(target, async_op=True)
@@ -111,13 +107,13 @@ def many_in_flight():
         started = []
         for index, stream in enumerate(streams(4) * 8):
             numel = 1 + 9973 * ((index * 7 + turn) % 23)
-            with on(stream):
+            with torch.cuda.stream(stream):
                 delay(index % 3)
                 tensor = values(numel, 50 * turn + index).pin_memory().to(DEVICE, non_blocking=True)
                 started.append((numel, 50 * turn + index, tensor, stream,
                                 dist.all_reduce(tensor, async_op=True)))  # fmt: skip
         for numel, seed, tensor, stream, work in reversed(started):
-            with on(stream):
+            with torch.cuda.stream(stream):
                 work.wait()
                 check(tensor, total(numel, seed), f"in flight, {numel} elements")
 
@@ -325,14 +321,14 @@ def long():
         numel = choose.choice([1, 17, 4096, 65_536, 65_537, 300_000, 2_000_000])
         dtype = choose.choice([torch.float32, torch.int32] + [torch.bfloat16] * MODERN)
         stream = choose.choice(pool)
-        with on(stream):
+        with torch.cuda.stream(stream):
             delay(choose.choice([0, 0, 1]))
             tensor = values(numel, turn, dtype=dtype).pin_memory().to(DEVICE, non_blocking=True)
             work = dist.all_reduce(tensor, async_op=True)
             started.append((numel, turn, dtype, tensor, stream, work))
         while len(started) > choose.choice([0, 3, 8]):
             numel, seed, dtype, tensor, stream, work = started.pop(choose.randrange(len(started)))
-            with on(stream):
+            with torch.cuda.stream(stream):
                 work.wait()
                 check(tensor, total(numel, seed, dtype), f"turn {seed}")
     for *_, work in started:
