@@ -40,21 +40,20 @@ def doubling(store, rank, size, timeout):
     return Doubling(rank, size)
 
 
-@cell
-def third_party_gloo():
-    dist.Backend.register_backend("remade", remade_gloo)
-    group = dist.new_group(backend="remade")
+def summed_beside(name, make):
+    dist.Backend.register_backend(name, make)
+    group = dist.new_group(backend=name)
     tensor, other = own_tensor(), own_tensor("int32")
     dist.all_reduce(tensor, group=group)
     dist.all_reduce(other)
     return [tensor, other, dist.get_backend(group), dist.get_backend()]
+
+
+@cell
+def third_party_gloo():
+    return summed_beside("remade", remade_gloo)
 
 
 @cell
 def third_party_in_python():
-    dist.Backend.register_backend("doubling", doubling)
-    group = dist.new_group(backend="doubling")
-    tensor, other = own_tensor(), own_tensor("int32")
-    dist.all_reduce(tensor, group=group)
-    dist.all_reduce(other)
-    return [tensor, other, dist.get_backend(group), dist.get_backend()]
+    return summed_beside("doubling", doubling)

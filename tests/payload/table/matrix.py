@@ -1,5 +1,7 @@
 """Every function with every type, and every operation."""
 
+from functools import partial
+
 import torch
 import torch.distributed as dist
 
@@ -13,84 +15,61 @@ DTYPES = (
 
 
 def all_reduced(op, dtype):
-    def run():
-        tensor = own_tensor(dtype)
-        dist.all_reduce(tensor, op=getattr(dist.ReduceOp, op))
-        return tensor
-
-    return run
+    tensor = own_tensor(dtype)
+    dist.all_reduce(tensor, op=getattr(dist.ReduceOp, op))
+    return tensor
 
 
 def reduced(op, dtype):
-    def run():
-        answers = []
-        for dst in range(world()):
-            tensor = own_tensor(dtype)
-            dist.reduce(tensor, dst=dst, op=getattr(dist.ReduceOp, op))
-            answers.append(tensor if rank() == dst else None)
-        return answers
-
-    return run
+    answers = []
+    for dst in range(world()):
+        tensor = own_tensor(dtype)
+        dist.reduce(tensor, dst=dst, op=getattr(dist.ReduceOp, op))
+        answers.append(tensor if rank() == dst else None)
+    return answers
 
 
 def broadcasted(dtype):
-    def run():
-        tensors = [own_tensor(dtype) for _ in range(world())]
-        for src, tensor in enumerate(tensors):
-            dist.broadcast(tensor, src=src)
-        return tensors
-
-    return run
+    tensors = [own_tensor(dtype) for _ in range(world())]
+    for src, tensor in enumerate(tensors):
+        dist.broadcast(tensor, src=src)
+    return tensors
 
 
 def all_gathered(dtype):
-    def run():
-        tensors = [torch.zeros_like(own_tensor(dtype)) for _ in range(world())]
-        dist.all_gather(tensors, own_tensor(dtype))
-        return tensors
-
-    return run
+    tensors = [torch.zeros_like(own_tensor(dtype)) for _ in range(world())]
+    dist.all_gather(tensors, own_tensor(dtype))
+    return tensors
 
 
 def gathered(dtype):
-    def run():
-        tensors = (
-            [torch.zeros_like(own_tensor(dtype)) for _ in range(world())] if rank() == 1 else None
-        )
-        dist.gather(own_tensor(dtype), tensors, dst=1)
-        return tensors
-
-    return run
+    tensors = [torch.zeros_like(own_tensor(dtype)) for _ in range(world())]
+    dist.gather(own_tensor(dtype), tensors if rank() == 1 else None, dst=1)
+    return tensors
 
 
 def scattered(dtype):
-    def run():
-        tensor = torch.zeros_like(own_tensor(dtype))
-        parts = [own_tensor(dtype, of=10 * r) for r in range(world())] if rank() == 1 else None
-        dist.scatter(tensor, parts, src=1)
-        return tensor
-
-    return run
+    tensor = torch.zeros_like(own_tensor(dtype))
+    parts = [own_tensor(dtype, of=10 * r) for r in range(world())] if rank() == 1 else None
+    dist.scatter(tensor, parts, src=1)
+    return tensor
 
 
 def sent(dtype):
-    def run():
-        tensor = torch.zeros_like(own_tensor(dtype))
-        if rank() % 2 == 0:
-            dist.send(own_tensor(dtype), following())
-            dist.recv(tensor, previous())
-        else:
-            dist.recv(tensor, previous())
-            dist.send(own_tensor(dtype), following())
-        return tensor
-
-    return run
+    tensor = torch.zeros_like(own_tensor(dtype))
+    if rank() % 2 == 0:
+        dist.send(own_tensor(dtype), following())
+        dist.recv(tensor, previous())
+    else:
+        dist.recv(tensor, previous())
+        dist.send(own_tensor(dtype), following())
+    return tensor
 
 
 for _dtype in DTYPES:
     for _op in OPS:
-        CELLS[f"all_reduce {_op} {_dtype}"] = all_reduced(_op, _dtype)
-    CELLS[f"reduce SUM {_dtype}"] = reduced("SUM", _dtype)
+        CELLS[f"all_reduce {_op} {_dtype}"] = partial(all_reduced, _op, _dtype)
+    CELLS[f"reduce SUM {_dtype}"] = partial(reduced, "SUM", _dtype)
     for _name, _function in {
         "broadcast": broadcasted,
         "all_gather": all_gathered,
@@ -98,6 +77,6 @@ for _dtype in DTYPES:
         "scatter": scattered,
         "send and recv": sent,
     }.items():
-        CELLS[f"{_name} {_dtype}"] = _function(_dtype)
+        CELLS[f"{_name} {_dtype}"] = partial(_function, _dtype)
 for _op in OPS[1:]:
-    CELLS[f"reduce {_op} int32"] = reduced(_op, "int32")
+    CELLS[f"reduce {_op} int32"] = partial(reduced, _op, "int32")
