@@ -1,19 +1,15 @@
-"""Channels of real, tiny packages: archives, an index, and a server on loopback."""
+"""Channels of real, tiny packages: archives and an index."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import functools
 import hashlib
-import http.server
 import io
 import json
 import os
 import subprocess
 import sys
 import tarfile
-import threading
 import zipfile
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +19,7 @@ import pytest
 if sys.version_info < (3, 10):
     pytest.skip("conda-lock and py-rattler need Python 3.10", allow_module_level=True)
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import zstandard
@@ -156,25 +152,6 @@ class Channel:
         for package in packages:
             self.path(package).write_bytes(package.archive())
         asyncio.run(index_fs(self.root, write_shards=False, force=True))
-
-
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@contextlib.contextmanager
-def served(root: Path) -> Iterator[str]:
-    """Serve a directory on loopback and give its URL."""
-    handler = functools.partial(_Quiet, directory=str(root))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 PROGRAM = "from patchgen.__main__ import main; main()"

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchgen.core.patch import pins
-from support import command, miniature
-from support.trees import git
+from support import miniature
+from support.trees import git, tool
 from support.waiting import ENOUGH, until
+from support.web import Quiet, listening
 
 GITHUB = "https://github.com/"
 SETUP = """# as PyTorch's
@@ -64,12 +65,7 @@ class World:
     def source(
         self, *arguments: str, code: int = 0, cwd: str = "/", **environ: str
     ) -> subprocess.CompletedProcess[str]:
-        done = command.run(
-            "source", *arguments, cwd=cwd, env={**os.environ, **environ}, errors="surrogateescape"
-        )
-        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-        assert "Traceback" not in done.stderr
-        return done
+        return tool("source", *arguments, code=code, cwd=cwd, **environ)
 
     def start(self, tree: Path, *arguments: str) -> subprocess.Popen[str]:
         command = [*COMMAND, "-o", str(tree), "--pytorch", self.pin_file, *arguments]
@@ -158,7 +154,7 @@ def serve(served: Path, protocol: int = 2, *, by_id: bool = True) -> Iterator[Se
     """
     server = Server("")
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(Quiet, http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self._answer(b"")
 
@@ -199,10 +195,7 @@ def serve(served: Path, protocol: int = 2, *, by_id: bool = True) -> Iterator[Se
                 self.end_headers()
                 self.wfile.write(content)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with _listening(Handler) as server.url:
+    with listening(Handler) as server.url:
         yield server
 
 
@@ -227,30 +220,3 @@ def stalled(world: World, tree: Path, *arguments: str, at: str = "") -> Iterator
                 yield Stalled(server, running, release)
             finally:
                 release.set()
-
-
-@contextlib.contextmanager
-def serve_files(served: Path) -> Iterator[str]:
-    """Serve files by a server that does not know git."""
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def __init__(self, *arguments: object) -> None:
-            super().__init__(*arguments, directory=str(served))  # type: ignore[arg-type]
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with _listening(Handler) as url:
-        yield url
-
-
-@contextlib.contextmanager
-def _listening(handler: type[http.server.BaseHTTPRequestHandler]) -> Iterator[str]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()

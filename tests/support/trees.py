@@ -20,8 +20,11 @@ def git(cwd: Path, *arguments: str) -> str:
     return done.stdout.decode(errors="surrogateescape").strip()
 
 
-def tool(*arguments: str, cwd: Path | str = "/", code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = command.run(*arguments, cwd=cwd, errors="surrogateescape")
+def tool(
+    *arguments: str, cwd: Path | str = "/", code: int = 0, **environ: str
+) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, **environ}
+    done = command.run(*arguments, cwd=cwd, env=env, errors="surrogateescape")
     assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
     assert "Traceback" not in done.stderr
     return done

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.conda import PLACEHOLDER, PLATFORM, PROGRAM, Channel, Package, Site, served
+from support.conda import PLACEHOLDER, PLATFORM, PROGRAM, Channel, Package, Site
 from support.waiting import ENOUGH, has_ended, read_rest, until
+from support.web import serve_files
 
 from patchgen.core.wheel.env import lockfile, marker, packages
 from patchgen.core.wheel.payload import enclosure
@@ -123,7 +124,7 @@ def test_a_noarch_python_package_goes_to_where_its_python_looks(
 
 
 def test_what_is_in_the_store_needs_no_network(site: Site, channel: Channel) -> None:
-    with served(channel.root) as url:
+    with serve_files(channel.root) as url:
         site.ask([url], ["tool"])
         site.lock()
         output = site.create()
@@ -138,7 +139,7 @@ def test_without_network_the_address_is_reported_and_nothing_is_linked(
     site: Site, channel: Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packages, "_RETRIES", 0)
-    with served(channel.root) as url:
+    with serve_files(channel.root) as url:
         site.ask([url], ["tool"])
         site.lock()
     output = site.create(code=4)
@@ -152,7 +153,7 @@ def test_without_network_the_address_is_reported_and_nothing_is_linked(
 def test_a_wrong_hash_stops_before_anything_is_linked(
     site: Site, channel: Channel, what: str, *, http: bool
 ) -> None:
-    with served(channel.root) as url:
+    with serve_files(channel.root) as url:
         if http:
             site.ask([url], ["tool"])
             site.lock()

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 from rattler import LockFile
-from support.conda import PLATFORM, Channel, Package, Site, served
+from support.conda import PLATFORM, Channel, Package, Site
+from support.web import serve_files
 
 from patchgen.core.wheel.env import lockfile
 
@@ -107,7 +108,7 @@ def test_over_http_the_lock_says_the_same_but_for_the_address(
     site.ask([alpha.url], ["tool"])
     site.lock()
     local = site.lock_file.read_text()
-    with served(tmp_path / "channels") as url:
+    with serve_files(tmp_path / "channels") as url:
         remote = f"{url}/al%20pha"
         site.ask([remote], ["tool"])
         site.lock()
@@ -156,7 +157,7 @@ def test_a_link_script_of_no_package_is_a_typing_error(site: Site, alpha: Channe
 def test_a_channel_that_cannot_be_read_is_named(site: Site, tmp_path: Path) -> None:
     site.ask([(tmp_path / "nowhere").as_uri()], ["tool"])
     assert "nowhere" in site.lock(code=4)
-    with served(tmp_path) as url:
+    with serve_files(tmp_path) as url:
         pass
     site.ask([f"{url}/alpha"], ["tool"])
     output = site.lock(code=4)

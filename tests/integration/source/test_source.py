@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from support import programs, unprivileged
 from support.disks import small
-from support.source import GITHUB, World, serve, serve_files, stalled
+from support.source import GITHUB, World, serve, stalled
 from support.trees import FLAGS, git, tool
 from support.waiting import ENOUGH, read_rest, read_until
+from support.web import serve_files
 
 HOSTILE = """
 [core]

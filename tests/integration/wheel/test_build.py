@@ -12,7 +12,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +24,7 @@ from support import command, torch_project
 from support.build import Site, environment
 from support.disks import small
 from support.waiting import ENOUGH, has_ended, read_rest, read_until, until
+from support.web import Quiet, listening
 
 from patchgen.core.wheel.payload import enclosure
 from patchgen.system.wheel import SBOM
@@ -462,7 +462,7 @@ def serve_objects() -> Iterator[tuple[str, Count]]:
     objects: dict[str, bytes] = {}
     counted = [0, 0]
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(Quiet, http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def answer(self, code: int, content: bytes = b"") -> None:
@@ -483,17 +483,8 @@ def serve_objects() -> Iterator[tuple[str, Count]]:
             objects[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
             self.answer(201)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/objects", lambda: (counted[0], counted[1])
-        finally:
-            server.shutdown()
-            thread.join()
+    with listening(Handler) as url:
+        yield f"{url}/objects", lambda: (counted[0], counted[1])
 
 
 @pytest.mark.rebuild
