@@ -6,10 +6,12 @@ import contextlib
 import math
 import random
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
 
+ALL = sys.maxsize  # bytes
 _READ = 1 << 14  # bytes
 _AGAIN = (0.02, 0.2)  # seconds until TCP has sent again what was lost
 
@@ -19,15 +21,13 @@ class Relay:
 
     While all is lost nothing passes, and afterwards TCP sends it again. Where some is lost, it
     comes later, and so does all that is behind it.
-
-    Args:
-        target: port of the switch; 0 while there is none.
     """
 
     def __init__(self, target: int = 0) -> None:
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._server.getsockname()[1]
         self.target = target
+        """Port of the switch; 0 while there is none."""
         self.loss = 0.0
         self._left = math.inf
         self._passing = threading.Event()
@@ -87,12 +87,18 @@ class Relay:
             except OSError:
                 return
             with switch:
-                back = threading.Thread(target=self._pass_on, args=(switch, rank), daemon=True)
+                up, down = self._passes(rank)
+                way = (switch, rank, down)
+                back = threading.Thread(target=self._pass_on, args=way, daemon=True)
                 back.start()
-                self._pass_on(rank, switch)
+                self._pass_on(rank, switch, up)
                 back.join()
 
-    def _pass_on(self, giver: socket.socket, taker: socket.socket) -> None:
+    def _passes(self, rank: socket.socket) -> tuple[int, int]:  # noqa: ARG002  # of some relays
+        """Return how many bytes of a rank's connection pass to the switch and from it."""
+        return ALL, ALL
+
+    def _pass_on(self, giver: socket.socket, taker: socket.socket, passes: int) -> None:
         chance = random.Random(0)
         with contextlib.suppress(OSError):
             while passed := giver.recv(_READ):
@@ -102,7 +108,8 @@ class Relay:
                 self._passing.wait()
                 if self.loss and chance.random() < self.loss:
                     time.sleep(chance.uniform(*_AGAIN))
-                taker.sendall(passed)
+                taker.sendall(passed[:passes])
+                passes = max(0, passes - len(passed))
         self._passing.wait()
         for one in (giver, taker):
             with contextlib.suppress(OSError):
