@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,10 @@ import pytest
 
 from support.hosts import INTERFACE, Site, cabled
 
-PROGRAM = Path(__file__).parents[1] / "payload" / "cluster_rank.py"
-TRAINING = PROGRAM.with_name("cluster_train.py")
+PROGRAM = Path(__file__).parents[1] / "payload" / "cluster_train.py"
+
+_AGENT = '#!/bin/sh\nshift\nexec {way} sh -c "$*"\n'  # a remote shell, called as AGENT HOST COMMAND
+MPI_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 @dataclass(frozen=True)
@@ -67,20 +70,13 @@ def read_records(directory: Path, size: int) -> list[dict[str, Any]]:
     return found
 
 
-def check_delegated(found: Sequence[dict[str, Any]], local: int) -> None:
-    """Check that ranks have delegated and summed rightly; a host has `local` of them."""
+def check_trained(found: Sequence[dict[str, Any]], local: int) -> None:
+    """Check that ranks have one training, and delegated; a host has `local` of them."""
     for one in found:
         assert one["right"], one
         assert one["report"]["delegating"], one
-        assert one["report"]["calls"] > 0, one
         assert one["size"] == len(found)
         assert one["local"] == [one["rank"] % local, local]
-
-
-def check_trained(found: Sequence[dict[str, Any]], local: int) -> None:
-    """Check that ranks have one training, whose gradients were delegated."""
-    check_delegated(found, local)
-    for one in found:
         assert one["weights"] == found[0]["weights"]
         assert one["report"]["calls"] >= len(one["losses"])
         assert one["losses"][-1] < one["losses"][0] / 2
@@ -90,3 +86,11 @@ def environment(**env: str) -> dict[str, str]:
     """Return the environment of a job, without variables of the developer's ranks."""
     kept = {name: os.environ[name] for name in ("HOME", "PATH", "LANG") if name in os.environ}
     return {**kept, "OMP_NUM_THREADS": "1", **env}
+
+
+def make_agent(host: Host, directory: Path) -> Path:
+    """Write the program with which mpirun starts its daemon on a host."""
+    agent = directory / "agent"
+    agent.write_text(_AGENT.format(way=shlex.join(host.command())))
+    agent.chmod(0o755)
+    return agent

@@ -65,16 +65,9 @@ class Slurm:
         kept = {name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ}
         return {**kept, "PATH": _SYSTEM_PATH, "SLURM_CONF": str(self.directory / "slurm.conf")}
 
-    def srun(
-        self, *command: str | Path, cwd: Path, env: Mapping[str, str] | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        """Run `srun` with these arguments on the first host; `--time` ends what hangs."""
-        return self.run("srun", "--time=5", *command, cwd=cwd, env=env)
-
     def run(
         self, *command: str | Path, cwd: Path, env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command on the first host."""
         return subprocess.run(
             self.hosts[0].command(*command), cwd=cwd, env={**self.environment, **(env or {})},
             capture_output=True, text=True, check=False, timeout=3 * ENOUGH,

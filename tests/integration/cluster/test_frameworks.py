@@ -22,7 +22,7 @@ from patchgen.extras.lab.simulator import compose_simulated
 
 pytestmark = pytest.mark.cluster
 
-PROGRAMS = REPOSITORY / "tests" / "payload"
+PROGRAM = REPOSITORY / "tests" / "payload" / "framework_train.py"
 STEPS = 16 * 4 // 4  # of each rank: batches, epochs, and ranks that share a data set
 
 
@@ -45,7 +45,7 @@ def test_an_ordinary_training_delegates(
     with serving(cache, tmp_path / "counters", 4) as switch:
         config.write_text(compose_simulated(aggregator=switch.address))
         done = subprocess.run(
-            [frameworks, *torchrun, PROGRAMS / f"{framework}_train.py", tmp_path],
+            [frameworks, *torchrun, PROGRAM, framework, tmp_path],
             cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=ENOUGH,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from support import cluster, mpirun
+from support import cluster
 from support.hosts import INTERFACE
 from support.serving import serving
 from support.slurm import Slurm
@@ -26,7 +26,7 @@ def test_mpirun_in_a_job_of_slurm(
     first = nodes.hosts[0]
     env = cluster.environment(
         SWITCHML_CONFIG=str(config), SWITCHML_FOR_GLOO="1", GLOO_SOCKET_IFNAME=INTERFACE,
-        MASTER_PORT="29500", OMPI_MCA_btl="^openib", **mpirun.ROOT,
+        MASTER_PORT="29500", OMPI_MCA_btl="^openib", **cluster.MPI_ROOT,
     )  # fmt: skip
     command = ["mpirun", "-np", "4", plugin.python, cluster.PROGRAM, tmp_path]
     script.write_text(f"#!/bin/sh\n{shlex.join(map(str, command))}\n")
@@ -36,7 +36,7 @@ def test_mpirun_in_a_job_of_slurm(
         done = nodes.run(*batch, script, cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stderr + (tmp_path / "output").read_text()
     found = cluster.read_records(tmp_path, 4)
-    cluster.check_delegated(found, 2)
+    cluster.check_trained(found, 2)
     assert [one["host"] for one in found] == ["hx0", "hx0", "hx1", "hx1"]
 
 
@@ -49,7 +49,7 @@ def test_mpiexec_of_mpich(
         SWITCHML_CONFIG=str(config), SWITCHML_FOR_GLOO="1", GLOO_SOCKET_IFNAME=INTERFACE,
         MASTER_ADDR=first.address, MASTER_PORT="29500",
     )  # fmt: skip
-    agent = mpirun.make_agent(second, tmp_path)
+    agent = cluster.make_agent(second, tmp_path)
     command = ["mpiexec.hydra", "-n", "4", "-ppn", "2", "-hosts", f"{first.name},{second.name}"]
     command += ["-launcher", "rsh", "-launcher-exec", str(agent), "-iface", INTERFACE]
     with serving(cache, tmp_path / "counters", 4, *first.command(), host=first.address) as switch:
@@ -59,5 +59,5 @@ def test_mpiexec_of_mpich(
         )
     assert done.returncode == 0, done.stderr
     found = cluster.read_records(tmp_path, 4)
-    cluster.check_delegated(found, 2)
+    cluster.check_trained(found, 2)
     assert [one["host"] for one in found] == ["zeus", "zeus", "apollo", "apollo"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from support import cluster, mpirun, slurm
+from support import cluster, slurm
 from support.page_hosts import ADDRESSES, INTERFACE, PageHosts, make_environment, own_blocks
 from support.pages import Block
 from support.torch import Plugin
@@ -76,8 +76,8 @@ def run_as_batch_job(site: Site, block: Block, directory: Path) -> None:
 
 def run_by_mpirun(site: Site, block: Block, directory: Path) -> None:
     """Here, no ssh leads to the other host, and the user is root."""
-    agent = mpirun.make_agent(site.hosts[1], directory)
-    own = {"OMPI_MCA_plm_rsh_agent": str(agent), "OMPI_MCA_btl": "^openib", **mpirun.ROOT}
+    agent = cluster.make_agent(site.hosts[1], directory)
+    own = {"OMPI_MCA_plm_rsh_agent": str(agent), "OMPI_MCA_btl": "^openib", **cluster.MPI_ROOT}
     replace(site, env={**site.env, **own}).run(block.text, directory)
 
 
@@ -124,7 +124,7 @@ def test_each_block_has_a_way_to_run_it() -> None:
 @pytest.mark.cluster
 @pytest.mark.parametrize("block", [one for one in OWN if program(one) != SWITCH], ids=str)
 def test_a_block_trains_on_two_hosts(site: Site, tmp_path: Path, block: Block) -> None:
-    (tmp_path / "train.py").symlink_to(cluster.TRAINING)
+    (tmp_path / "train.py").symlink_to(cluster.PROGRAM)
     STARTERS[program(block)](site, block, tmp_path)
     found = cluster.read_records(tmp_path, RANKS)
     cluster.check_trained(found, EACH)

@@ -22,7 +22,7 @@ def env(plugin: Plugin, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
     cache = tmp_path / "cache"
     cache.mkdir()
     (cache / "switchml-patch").symlink_to(switch_program.cache(tmp_path_factory))
-    (tmp_path / "train.py").symlink_to(cluster.TRAINING)
+    (tmp_path / "train.py").symlink_to(cluster.PROGRAM)
     return make_environment(tmp_path, plugin, cache)
 
 
