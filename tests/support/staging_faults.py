@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 STAGING, GROUP, CODEC = "Staging.hpp", "ProcessGroupSwitchML.cpp", "SwitchMLCodec.hpp"
-ONE = {"parts_among_one"}
-AMONG = {"parts_among_sources", *ONE}
+AMONG = {"parts_among_sources", "parts_among_one"}
 CUT = {"parts", "parts_of_strided", "parts_scattered", *AMONG}
 ELSEWHERE = {"elsewhere"}
-TWICE = {"again"}
-REJOINED = {"rejoined"}
-UNRECORDED = {"unrecorded"}
-CAPTURED = {"captured"}
-CAPTURED_WAIT = {"captured_wait"}
 EARLY = {"waiting", "early"}
-WHOLE = {
-    *EARLY, *TWICE, *ELSEWHERE, *REJOINED, *UNRECORDED,
-    "streams", "strided", "scattered", "blocked",
+WAITED = {
+    *EARLY, *ELSEWHERE, *CUT, "again", "rejoined", "unrecorded",
+    "streams", "strided", "scattered", "blocked", "captured", "captured_wait",
 }  # fmt: skip
-WAITED = {*WHOLE, *CUT, *CAPTURED, *CAPTURED_WAIT}
 FUTURES = {"future", "callback"}
 PAGEABLE = {"pageable"}  # the host waits for copies from the device to memory that is not pinned
 DROPPED = {"dropped"}
-REUSED = {*DROPPED, "unwaited"}
-SCATTERED = {"scattered_away"}
+REUSED = {*DROPPED, "unwaited", "scattered_away"}
 PARTS_FAILED = {"parts_failed"}
 FAILED = {"failed", *PARTS_FAILED}
 LATE = {"timed_out"}
 ABORTED = {"aborted"}
 ONE_ORDER = LATE | ABORTED  # the device has nothing else to do
-SCENARIOS = {
-    *WAITED, *FUTURES, *PAGEABLE, *REUSED, *SCATTERED, *FAILED, *LATE, *ABORTED
-}  # fmt: skip
+SCENARIOS = {*WAITED, *FUTURES, *PAGEABLE, *REUSED, *FAILED, *LATE, *ABORTED}
 
 
 @dataclass(frozen=True)
@@ -43,27 +33,13 @@ class Fault:
 
     file: str
     part: str
-    instead: str
-    wrong: frozenset[str]
+    instead: str = ""
+    wrong: set[str] | frozenset[str] = frozenset()
     """The scenarios in which a result is wrong then."""
-    before: str = ""
-    """Stands before the part, and stays."""
-    after: str = ""
-    """Stands after the part, and stays."""
+    between: tuple[str, str] = ("", "")
+    """Stands before and after the part, and stays."""
     until: str | None = None
     """The torch from which on the part is of no use, as torch does it itself."""
-
-
-def fault(
-    file: str,
-    part: str,
-    instead: str = "",
-    *,
-    wrong: Iterable[str] = (),
-    between: tuple[str, str] = ("", ""),
-    until: str | None = None,
-) -> Fault:
-    return Fault(file, part, instead, frozenset(wrong), *between, until)
 
 
 GUARD = "const c10::DeviceGuard guard("
@@ -78,38 +54,38 @@ RECORD = "    produced_.record(currentStream());\n"
 
 PRESENT = "present"
 FAULTS = {
-    "no_wait_for_the_producer": fault(
+    "no_wait_for_the_producer": Fault(
         STAGING, "    wait(produced_);\n", wrong=WAITED | FUTURES | PAGEABLE | LATE | ABORTED
     ),
-    "no_wait_of_the_host": fault(
+    "no_wait_of_the_host": Fault(
         STAGING,
         "    wait(arrivals_[static_cast<std::size_t>(part)]);\n",
         "    static_cast<void>(part);\n",
         wrong=WAITED | FUTURES,
     ),
-    "another_part_awaited": fault(STAGING, "(last - 1) / size_", "0 * last", wrong=CUT),
-    "given_back_among_sources": fault(STAGING, "(scatters_)", "(false)", wrong=AMONG),
-    "strides_not_compared": fault(
+    "another_part_awaited": Fault(STAGING, "(last - 1) / size_", "0 * last", wrong=CUT),
+    "given_back_among_sources": Fault(STAGING, "(scatters_)", "(false)", wrong=AMONG),
+    "strides_not_compared": Fault(
         CODEC,
         "parts_[0].isAt(other.parts_[0])",
         "first().data_ptr() == other.first().data_ptr()",
-        wrong=ONE,
+        wrong={"parts_among_one"},
     ),
-    "stream_not_recorded": fault(
+    "stream_not_recorded": Fault(
         STAGING,
         "    c10::impl::VirtualGuardImpl(device_.type())\n"
         "        .recordDataPtrOnStream(tensor.storage().data_ptr(), stream);\n",
         "    static_cast<void>(tensor);\n    static_cast<void>(stream);\n",
-        wrong=REUSED | SCATTERED,
+        wrong=REUSED,
     ),
-    "target_not_recorded": fault(
+    "target_not_recorded": Fault(
         STAGING,
         "use(tensor, streams_.back)",
         "use(tensor, streams_.out)",
-        wrong=REUSED | SCATTERED,
+        wrong=REUSED,
     ),
-    "no_wait_of_the_consumer": fault(GROUP, "      staging_->block();\n", wrong=WAITED | PAGEABLE),
-    "future_without_the_stream": fault(
+    "no_wait_of_the_consumer": Fault(GROUP, "      staging_->block();\n", wrong=WAITED | PAGEABLE),
+    "future_without_the_stream": Fault(
         GROUP,
         "    end(failure, targets_);\n",
         "    guard.reset();\n"
@@ -117,49 +93,49 @@ FAULTS = {
         "    end(failure, targets_);\n",
         wrong=FUTURES,
     ),
-    "future_elsewhere": fault(
+    "future_elsewhere": Fault(
         GROUP,
         "    end(failure, targets_);\n",
         "    guard.reset();\n    end(failure, targets_);\n",
         wrong=SCENARIOS - FAILED - LATE - ABORTED,
     ),
-    "no_wait_after_a_failure": fault(
+    "no_wait_after_a_failure": Fault(
         GROUP, "staging_->settle()", "static_cast<void>(0)", wrong=PARTS_FAILED
     ),
-    "event_not_recorded": fault(
+    "event_not_recorded": Fault(
         STAGING, "    done_.record(streams_.back);\n", wrong=WAITED | PAGEABLE | PARTS_FAILED
     ),
-    "started_elsewhere": fault(
+    "started_elsewhere": Fault(
         STAGING, "device_", NOWHERE, wrong=ELSEWHERE, between=(GUARD, f");\n{RECORD}")
     ),
-    "blocked_elsewhere": fault(
+    "blocked_elsewhere": Fault(
         STAGING, "device_", NOWHERE, wrong=ELSEWHERE, between=(GUARD, ");\n    refuseCapture(")
     ),
-    "ended_elsewhere": fault(
+    "ended_elsewhere": Fault(
         STAGING, "device_", NOWHERE, wrong=ELSEWHERE | DROPPED, between=("tryOn(", ", [this]")
     ),
-    "future_ended_elsewhere": fault(
+    "future_ended_elsewhere": Fault(
         GROUP, "future_->devices()[0]", NOWHERE, wrong=ELSEWHERE | DROPPED, until="2.6"
     ),
-    "streams_of_each_call": fault(
-        STAGING, STREAMS, f"CopyStreams{{{TAKEN}, {TAKEN}}}", wrong=TWICE, between=("(", "),")
+    "streams_of_each_call": Fault(
+        STAGING, STREAMS, f"CopyStreams{{{TAKEN}, {TAKEN}}}", wrong={"again"}, between=("(", "),")
     ),
-    "no_limit": fault(
+    "no_limit": Fault(
         STAGING, "limit", "std::chrono::milliseconds::max()", wrong=LATE, between=(">= ", ") {")
     ),
-    "abort_not_noticed": fault(STAGING, "aborted->load()", "false", wrong=ABORTED),
-    "aborted_for_good": fault(GROUP, "  *aborted_ = false;\n", wrong=REJOINED),
-    "record_ends_the_work": fault(
+    "abort_not_noticed": Fault(STAGING, "aborted->load()", "false", wrong=ABORTED),
+    "aborted_for_good": Fault(GROUP, "  *aborted_ = false;\n", wrong={"rejoined"}),
+    "record_ends_the_work": Fault(
         GROUP,
         "        future_->markCompleted(tensors);\n",
         "        call_.done();\n        future_->markCompleted(tensors);\n",
-        wrong=UNRECORDED,
+        wrong={"unrecorded"},
     ),
-    "capture_not_refused": fault(
-        GROUP, "    Staging::refuseCapture(sources[0].device());\n", wrong=CAPTURED
+    "capture_not_refused": Fault(
+        GROUP, "    Staging::refuseCapture(sources[0].device());\n", wrong={"captured"}
     ),
-    "captured_wait_not_refused": fault(
-        STAGING, "    refuseCapture(device_);\n", wrong=CAPTURED_WAIT
+    "captured_wait_not_refused": Fault(
+        STAGING, "    refuseCapture(device_);\n", wrong={"captured_wait"}
     ),
 }
 SLOW = {"copy_back_awaited", "producer_awaited"}
@@ -168,16 +144,16 @@ BEHIND = "producer_awaited_by_stream"
 VARIANTS: Mapping[str, Fault | None] = {
     PRESENT: None,
     **FAULTS,
-    "copy_back_awaited": fault(
+    "copy_back_awaited": Fault(
         STAGING, "    done_.record(streams_.back);\n",
         "    done_.record(streams_.back);\n    settle();\n",
     ),
-    "producer_awaited": fault(
+    "producer_awaited": Fault(
         STAGING, RECORD,
         f"{RECORD}    reached(produced_, std::chrono::milliseconds(200), nullptr);\n",
     ),
-    BEHIND: fault(STAGING, RECORD, f"{RECORD}    produced_.block(streams_.out);\n"),
-    IN_TURN: fault(
+    BEHIND: Fault(STAGING, RECORD, f"{RECORD}    produced_.block(streams_.out);\n"),
+    IN_TURN: Fault(
         STAGING, STREAMS, f"CopyStreams{{{STREAMS}.out, {STREAMS}.out}}", between=("(", "),")
     ),
 }  # fmt: skip
@@ -185,11 +161,11 @@ VARIANTS: Mapping[str, Fault | None] = {
 
 def varied(file: str, text: str) -> str:
     """Return a file of the plugin in which each variant has its own parts."""
-    others: dict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
+    others: dict[tuple[str, tuple[str, str]], dict[str, str]] = defaultdict(dict)
     for name, made in VARIANTS.items():
         if made and made.file == file:
-            others[made.before, made.part, made.after][name] = made.instead
-    for (before, part, after), instead in others.items():
+            others[made.part, made.between][name] = made.instead
+    for (part, (before, after)), instead in others.items():
         assert text.count(before + part + after) == 1, f"{file} has this no more: {before}{part}"
         whole = part
         for name, other in instead.items():
