@@ -135,9 +135,9 @@ def latin1(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def simulator_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """The simulator and the driver of its workers, compiled once for all tests."""
-    from support.simulator import plain_home  # in tests/integration
+    from support.simulator import installed_home  # in tests/integration
 
-    return plain_home(tmp_path_factory)
+    return installed_home(tmp_path_factory)
 
 
 @pytest.fixture

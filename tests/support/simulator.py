@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Union
+from typing import Union
 from unittest import mock
 
 import numpy as np
@@ -48,15 +48,6 @@ HEADER = struct.Struct("=IIQ")
 """A frame's kind, the size of what follows, and its number."""
 
 
-def build_driver(prefix: Path, driver: Path, compiler: str, flags: str) -> None:
-    """Compile the driver, with `flags`, against an installed simulator."""
-    paths = ["-I", str(prefix / "include"), "-L", str(prefix / "lib"), "-o", str(driver)]
-    run(
-        [compiler, *STRICT, *flags.split(), str(CPP / "simulator_driver.cc"), *paths, *LINK],
-        limit=None,
-    )
-
-
 @dataclass
 class Home:
     """An installed simulator, made once for all processes."""
@@ -66,53 +57,36 @@ class Home:
     installed: list[str]
 
 
-def _installed(
-    factory: pytest.TempPathFactory, name: str, compiler: str, flags: str, **given: Any
-) -> Path:
+def _compiler(sanitizer: str) -> tuple[str, str]:
+    """Return the compiler of a simulator with a sanitizer or none, and its flags."""
+    if not sanitizer:
+        return "c++", FLAGS
+    return SANITIZING, f"-O0 {SANITIZERS[sanitizer]} -fno-sanitize-recover=all"
+
+
+def installed_prefix(factory: pytest.TempPathFactory, sanitizer: str = "") -> Path:
+    """Return an installed simulator without its driver."""
+
     def make(directory: Path) -> None:
+        compiler, flags = _compiler(sanitizer)
         with mock.patch.dict(os.environ, CXX=compiler, CXXFLAGS=flags):
-            installed = install(directory / "a home", **given)
+            installed = install(directory / "a home", debug=bool(sanitizer))
         (directory / "installed.json").write_text(json.dumps([*map(str, installed)]))
 
-    return once(factory, name, make)
+    return once(factory, f"simulator{sanitizer}", make) / "a home"
 
 
-def _home(
-    factory: pytest.TempPathFactory, name: str, compiler: str, flags: str, made: Path
-) -> Home:
-    prefix = made / "a home"
-    driver = once(
-        factory, f"{name}-driver",
-        lambda place: build_driver(prefix, place / "driver", compiler, flags),
-    )  # fmt: skip
-    installed = json.loads((made / "installed.json").read_text())
-    return Home(prefix, driver / "driver", installed)
+def installed_home(factory: pytest.TempPathFactory, sanitizer: str = "") -> Home:
+    prefix = installed_prefix(factory, sanitizer)
 
+    def make(directory: Path) -> None:
+        compiler, flags = _compiler(sanitizer)
+        source = [*STRICT, *flags.split(), str(CPP / "simulator_driver.cc")]
+        paths = ["-I", str(prefix / "include"), "-L", str(prefix / "lib")]
+        run([compiler, *source, *paths, "-o", str(directory / "driver"), *LINK], limit=None)
 
-def plain_prefix(factory: pytest.TempPathFactory) -> Path:
-    """Return an installed simulator without its driver."""
-    made = _installed(factory, "simulator", "c++", FLAGS)
-    return made / "a home"
-
-
-def plain_home(factory: pytest.TempPathFactory) -> Home:
-    return _home(factory, "simulator", "c++", FLAGS, plain_prefix(factory).parent)
-
-
-def sanitized_prefix(factory: pytest.TempPathFactory, sanitizer: str) -> Path:
-    """Return an installed simulator, compiled with the sanitizer, without its driver."""
-    flags = _sanitized(sanitizer)
-    made = _installed(factory, f"simulator-{sanitizer}", SANITIZING, flags, debug=True)
-    return made / "a home"
-
-
-def sanitized_home(factory: pytest.TempPathFactory, sanitizer: str) -> Home:
-    made = sanitized_prefix(factory, sanitizer).parent
-    return _home(factory, f"simulator-{sanitizer}", SANITIZING, _sanitized(sanitizer), made)
-
-
-def _sanitized(sanitizer: str) -> str:
-    return f"-O0 {SANITIZERS[sanitizer]} -fno-sanitize-recover=all"
+    driver = once(factory, f"driver{sanitizer}", make) / "driver"
+    return Home(prefix, driver, json.loads(prefix.with_name("installed.json").read_text()))
 
 
 class Worker:
@@ -202,14 +176,6 @@ class Job:
         return [(worker.directory / "out").read_bytes() for worker in self.workers]
 
 
-def with_limit(config: str, milliseconds: int) -> str:
-    """Replace the time that a worker waits for the others."""
-    replaced = config.replace("timeout = 10\n", f"timeout = {milliseconds}\n")
-    return replaced.replace("_threshold = 100\n", "_threshold = 1\n").replace(
-        "_increment = 100\n", "_increment = 1\n"
-    )
-
-
 @contextlib.contextmanager
 def job(
     driver: Path,
@@ -225,6 +191,8 @@ def job(
 
     Rank 0 is the switch, where `aggregator` does not say where another process is.
     """
+    waits = {"timeout": limit_ms, "timeout_threshold": 1, "timeout_threshold_increment": 1}
+    given = {**waits, **values}
     port = int(aggregator.rpartition(":")[2]) if aggregator else free_port()
     configs = [
         compose_simulated(
@@ -239,8 +207,7 @@ def job(
     with contextlib.ExitStack() as stack:
         processes = []
         for rank, config in enumerate(configs):
-            text = with_values(with_limit(config, limit_ms), values)
-            worker = Worker(driver, directory / str(rank), text)
+            worker = Worker(driver, directory / str(rank), with_values(config, given))
             stack.callback(worker.close)
             processes.append(worker)
         yield Job(processes, port)

@@ -187,7 +187,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     name = "simulator (of SwitchML)"
 
     def make(directory: Path) -> None:
-        simulator.plain_prefix(tmp_path_factory)  # compiles it, where two would at the same time
+        simulator.installed_prefix(
+            tmp_path_factory
+        )  # compiles it, where two would at the same time
         checked("simulator", "install", "-o", directory / name, CXXFLAGS=simulator.FLAGS)
 
     return once(tmp_path_factory, "home", make) / name

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from support import messages, metrics
 from support.delegate import CPP, FAULTS, GROUP_MS, compile_alone, compiled, render, run, unite
-from support.simulator import SANITIZED, SANITIZERS, SANITIZING, sanitized_prefix
+from support.simulator import SANITIZED, SANITIZERS, SANITIZING, installed_prefix
 from support.waiting import captured
 
 from patchgen.system.ports import free_port
@@ -34,7 +34,7 @@ GLOO = f"{messages.STAYS}: "
 @pytest.fixture(scope="session", params=list(BUILDS))
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp(f"delegate-{request.param}")
-    prefix = sanitized_prefix(tmp_path_factory, request.param)
+    prefix = installed_prefix(tmp_path_factory, request.param)
     shutil.copy(prefix / "switchml.cfg", directory)
     render(directory)
     sources = [CPP / "delegate.cpp", unite(directory)]

@@ -29,10 +29,10 @@ from support.simulator import (
     fixed_point_sum,
     frame,
     hello,
+    installed_home,
     job,
     packets,
     received,
-    sanitized_home,
 )
 
 from patchgen.errors import ToolError
@@ -56,7 +56,7 @@ def driver(home: Home) -> Path:
 
 @pytest.fixture(scope="session", params=SANITIZERS)
 def sanitized(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return sanitized_home(tmp_path_factory, request.param).driver
+    return installed_home(tmp_path_factory, request.param).driver
 
 
 @pytest.fixture

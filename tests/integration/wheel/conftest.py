@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from support import build
 from support.build import Site
-from support.simulator import plain_prefix
+from support.simulator import installed_prefix
 
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """Parts of a build, and nothing built."""
-    return build.make_parts(tmp_path_factory.mktemp("build"), plain_prefix(tmp_path_factory))
+    return build.make_parts(tmp_path_factory.mktemp("build"), installed_prefix(tmp_path_factory))

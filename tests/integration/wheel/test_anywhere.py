@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from support import torch_project, unprivileged
 from support.build import Site, environment, make_parts
-from support.simulator import plain_prefix
+from support.simulator import installed_prefix
 from support.waiting import ENOUGH, read_rest, read_until
 
 from patchgen.core.wheel.env import marker
@@ -36,7 +36,7 @@ WITHOUT_NAMESPACES = ("unshare", "--user", "--map-root-user", "sh", "-c", REFUSE
 def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A build of root's, in a directory that others can read."""
     with unprivileged.directory() as root:
-        site = make_parts(root, plain_prefix(tmp_path_factory))
+        site = make_parts(root, installed_prefix(tmp_path_factory))
         site.run("--jobs", "1")
         yield site
 
