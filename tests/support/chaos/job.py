@@ -11,9 +11,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from support.launcher import Launcher, Rank, Started
+from support.launcher import Launcher, Started
 
 _PROGRESS = struct.Struct("6q")
 
@@ -49,15 +48,6 @@ class Work:
     network: str
     steps: int
     checkpoint: Path
-
-    @property
-    def arguments(self) -> Mapping[str, Any]:
-        """Arguments of the ranks' program."""
-        return {
-            "network": self.network,
-            "steps": self.steps,
-            "checkpoint": str(self.checkpoint),
-        }
 
 
 @dataclass
@@ -118,18 +108,6 @@ class Attempt:
         for number, rank in enumerate(self.started):
             self.codes[number] = rank.process.wait()
 
-    @property
-    def ranks(self) -> list[Rank]:
-        """Ranks with what they wrote, once all have ended."""
-        return [
-            Rank(
-                self.codes[number],
-                (rank.cwd / "stdout").read_text(errors="replace"),
-                (rank.cwd / "stderr").read_text(errors="replace"),
-            )
-            for number, rank in enumerate(self.started)
-        ]
-
 
 @dataclass(frozen=True)
 class Starter:
@@ -144,11 +122,12 @@ class Starter:
 
     def start(self, work: Work) -> Attempt:
         """Start an attempt, which continues from the checkpoint."""
+        arguments = {**vars(work), "checkpoint": str(work.checkpoint)}
         return Attempt(
             self.launch.begin(
                 "chaos:train",
                 self.world,
-                arguments=work.arguments,
+                arguments=arguments,
                 config=self.config,
                 env=self.env,
                 timeout=self.timeout,

@@ -22,12 +22,7 @@ class Leftovers:
     """Compares what is there with what there was. Orphans become children of this process."""
 
     def __init__(self, temporary: Path, networks: Sequence[int] = ()) -> None:
-        """Record existing files, processes and sockets.
-
-        Args:
-            temporary: directory of all temporary files.
-            networks: a process in each network namespace that is looked into as well.
-        """
+        """Record what exists, also in the network namespaces of the processes `networks`."""
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
         self._temporary = temporary
         self._networks = networks
@@ -36,8 +31,7 @@ class Leftovers:
     def find(self, pids: Collection[int]) -> list[str]:
         """Return what is left over, a line each, after waiting some seconds.
 
-        Args:
-            pids: processes whose numbers may be in names of shared memory.
+        Shared memory may have the numbers of the processes `pids` in its name.
         """
         deadline = time.monotonic() + _SETTLE
         while (found := set(self._list(pids)) - self._before) and time.monotonic() < deadline:

@@ -47,14 +47,7 @@ class Event:
 
 
 def plan(seed: int, count: int, kinds: Sequence[str], scale: float = 1.0) -> Iterator[Event]:
-    """Yield events, as many of each kind; those of a seed are always the same.
-
-    Args:
-        seed: of all that is chosen.
-        count: number of events.
-        kinds: to choose from.
-        scale: of the times that they last.
-    """
+    """Yield events, as many of each kind; those of a seed are always the same."""
     chance = random.Random(seed)
     bag: list[str] = []
     for _ in range(count):

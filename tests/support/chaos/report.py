@@ -36,14 +36,7 @@ def prepare(
     switch: Simulated | Wired,
     world: int,
 ) -> Chaos:
-    """Prepare trainings, which are short as a part of other tests.
-
-    Args:
-        request: of the test.
-        launch: of the ranks.
-        switch: that they go around.
-        world: ranks.
-    """
+    """Prepare trainings, which are short as a part of other tests."""
     directory: Path = request.getfixturevalue("tmp_path")
     temporary = directory / "temporary"
     temporary.mkdir()

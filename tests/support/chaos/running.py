@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import signal
 import time
 from collections import Counter
@@ -21,7 +22,6 @@ from support.chaos.plan import Event
 from support.chaos.switches import Simulated
 from support.chaos.wired import Wired
 from support.launcher import Launcher
-from support.waiting import ENOUGH
 
 # Seconds without a step, of ranks that nothing keeps from it. Where a rank is killed while they
 # connect, Gloo tries it for several times the group's timeout, and rank 0 waits for the others.
@@ -114,7 +114,7 @@ class Chaos:
     def _explain(self) -> None:
         started = {name: self.starter.explain(name, steps) for name, steps in self.steps.items()}
         for name, one in started.items():
-            (rank,) = Launcher.collect([one], ENOUGH)
+            (rank,) = Launcher.collect([one])
             spread = rank.result["spread"]
             weights = np.fromfile(one.cwd / "weights", np.float32)
             self._references[name] = Reference(weights, spread)
@@ -158,7 +158,8 @@ class Chaos:
         self._pids |= {one.pid for one in progress}
         self.outcome.failovers += max((one.failovers for one in progress), default=0)
         self.outcome.returns += max((one.returns for one in progress if one.returns > 0), default=0)
-        ended = {n: rank for n, rank in enumerate(attempt.ranks) if n not in attempt.killed}
+        ranks = Launcher.collect(attempt.started)
+        ended = {n: rank for n, rank in enumerate(ranks) if n not in attempt.killed}
         none_gone = len(ended) == len(attempt.started)
         steps = []
         for number, rank in ended.items():
@@ -183,11 +184,13 @@ class Chaos:
             self._begin()
         return self._attempt
 
-    def _check_end(self, attempt: Attempt) -> None:
-        """Check that all ranks end soon after one has."""
+    def _check_end(self, attempt: Attempt, *, are_to_end: bool = False) -> None:
+        """Check that all ranks end soon after one has, and do not run for ever where all are to."""
         if attempt.ended is not None and time.monotonic() - attempt.ended > HUNG:
             codes = attempt.codes
             raise Fault(f"HANG: only these ranks have ended, {HUNG:.0f} s ago: {codes}")
+        if are_to_end and time.monotonic() - attempt.begun > 4 * HUNG:
+            raise Fault("HANG: the ranks are to end, and do not")
 
     def _wait_delegating(self) -> Attempt:
         """Wait until the ranks of an attempt delegate."""
@@ -222,8 +225,8 @@ class Chaos:
         if event.early:
             if self._attempt is not None:
                 self._attempt.ask()
-                while self._watch(begins=False) is not None:
-                    self._check_end_after_signal()
+                while (ending := self._watch(begins=False)) is not None:
+                    self._check_end(ending, are_to_end=True)
             self._begin()
         else:
             self._wait_delegating()
@@ -235,12 +238,6 @@ class Chaos:
         assert self._work is not None
         step = min((one.steps for one in attempt.progress()), default=-1)
         return f"{self._work.network}, {f'step {step}' if step >= 0 else 'start'}"
-
-    def _check_end_after_signal(self) -> None:
-        assert self._attempt is not None
-        self._check_end(self._attempt)
-        if time.monotonic() - self._attempt.begun > 4 * HUNG:
-            raise Fault("HANG: the ranks got a signal to end, and do not")
 
     def _happen(self, event: Event) -> str:
         """Run an event, wait until the ranks continue, and return the outcome."""
@@ -255,7 +252,9 @@ class Chaos:
             elif event.kind == plans.KILL_CONTROLLER:
                 self.switch.kill_controller()
             elif event.kind == plans.STOP_SWITCH:
-                stack.enter_context(self.switch.stopped())
+                process = self.switch.processes["switch"]
+                os.kill(process, signal.SIGSTOP)
+                stack.callback(os.kill, process, signal.SIGCONT)
             elif event.kind in {plans.LOSE_ALL, plans.LOSE_SOME}:
                 share = 1.0 if event.kind == plans.LOSE_ALL else 0.05
                 stack.enter_context(self.switch.losing(share))
@@ -330,7 +329,4 @@ class Chaos:
             attempt = self._watch(begins=False)
             if attempt is None and self._work is None and self.outcome.trainings:
                 return
-            attempt = attempt or self._begin()
-            self._check_end(attempt)
-            if time.monotonic() - attempt.begun > 4 * HUNG:
-                raise Fault("HANG: the last training does not end")
+            self._check_end(attempt or self._begin(), are_to_end=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from support.chaos.relay import Relay
@@ -29,13 +29,17 @@ class Simulated:
 
     @property
     def env(self) -> Mapping[str, str]:
-        """Variables of the ranks: none."""
         return {}
 
     @property
     def networks(self) -> Sequence[int]:
-        """Network namespaces: none."""
         return ()
+
+    @property
+    def processes(self) -> Mapping[str, int]:
+        """Number of the aggregator process, which runs."""
+        assert self._served is not None
+        return {"switch": self._served.aggregator}
 
     def start(self) -> None:
         """Start the switch again behind the same relay, unless it runs."""
@@ -62,17 +66,6 @@ class Simulated:
         self._served.process.wait()
         self._served = None
         self._stack.close()
-
-    @contextlib.contextmanager
-    def stopped(self) -> Iterator[None]:
-        """Stop the aggregator process while the block lasts."""
-        assert self._served is not None
-        process = self._served.aggregator
-        os.kill(process, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            os.kill(process, signal.SIGCONT)
 
     def losing(self, share: float) -> contextlib.AbstractContextManager[None]:
         """Drop a share of the ranks' traffic while the block lasts."""

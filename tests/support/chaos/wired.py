@@ -24,14 +24,7 @@ class Wired:
     """Two processes that an event can hit: the switch, and SwitchML's controller before it."""
 
     def __init__(self, network: Network, switch: str, controller: Path, log: Path) -> None:
-        """Prepare the interface that drops lost frames.
-
-        Args:
-            network: of `wired_hosts`, where the switch has one interface.
-            switch: path of the program.
-            controller: directory of `sml_controller.make_controller`.
-            log: file for what they write to stderr.
-        """
+        """Prepare the interface that drops lost frames; those of the switch are one interface."""
         network.port = str(_JOINS)
         self._network = network
         ports = [f"--port=packet:{name}" for name in network.interfaces]
@@ -70,16 +63,10 @@ class Wired:
         self._controller.start()
 
     def kill(self) -> None:
-        """Kill the switch."""
         self._switch.end(signal.SIGKILL)
 
     def kill_controller(self) -> None:
-        """Kill SwitchML's controller."""
         self._controller.end(signal.SIGKILL)
-
-    def stopped(self) -> contextlib.AbstractContextManager[None]:
-        """Stop the switch while the block lasts."""
-        return self._switch.stopped()
 
     @contextlib.contextmanager
     def losing(self, share: float) -> Iterator[None]:
@@ -122,7 +109,6 @@ class _Service:
 
     @property
     def number(self) -> int:
-        """Number of the process, which runs."""
         assert self._process is not None
         return self._process.pid
 
@@ -143,13 +129,3 @@ class _Service:
             self._process.send_signal(signal.SIGCONT)
             self._process.communicate()
             self._process = None
-
-    @contextlib.contextmanager
-    def stopped(self) -> Iterator[None]:
-        """Stop the program while the block lasts."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self._process.send_signal(signal.SIGCONT)
