@@ -108,8 +108,8 @@ def environment(**env: str) -> dict[str, str]:
 def make_parts(root: Path, client: Path) -> Site:
     """Make the inputs of builds in a directory, with a copy of a client library."""
     pytest.importorskip("conda_lock", reason="needs Python 3.10 and the extra `env`")
-    project = torch_project.make(root / "project", torch_project.debian_source())
-    file = torch_project.make_environment(root / "environment").file
+    project = torch_project.make(root / "project")
+    file = torch_project.make_environment(root / "environment")
     lock = root / "conda-lock.yml"
     made = command.run("env", "lock", "-f", file, "-o", lock, "--cache", root / "cache")
     assert made.returncode == 0, made.stderr

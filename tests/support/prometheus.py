@@ -16,19 +16,16 @@ from typing import Any
 import pytest
 
 from patchgen.system.ports import free_port
+from support.shared import provided
 from support.waiting import ENOUGH, until
 
-ROOT = Path(__file__).parents[2]
-ALERTS = ROOT / "docs" / "alerts.yml"
+ALERTS = Path(__file__).parents[2] / "docs" / "alerts.yml"
 
 
 @pytest.fixture(scope="session")
 def programs() -> Path:
     """Directory of prometheus, prometheus-node-exporter and promtool."""
-    done = subprocess.run([ROOT / "ci" / "prometheus"], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"ci/prometheus needs Debian and its archive: {done.stderr[-300:]}")
-    return Path(done.stdout.strip())
+    return provided("prometheus", "Debian and its archive")
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from patchgen.system.ports import free_port
 from support import command, simulator
 from support.forking import Servers
 from support.launcher import Launcher, Rank
-from support.shared import once
+from support.shared import once, provided
 from support.waiting import captured
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -67,7 +67,6 @@ def located(python: Path | str) -> Path:
 
 
 def version_of(python: Path | str) -> str:
-    """Return version of an interpreter's torch."""
     return str(graft_hook.torch_of(str(located(python)))["version"])
 
 
@@ -132,19 +131,10 @@ def plugin_launcher(plugin: Plugin, home: Path, scratch: Path, servers: Servers)
     )
 
 
-def pypi_interpreter(script: str) -> Path:
-    """Return an interpreter with packages of PyPI, made by a script in ci/."""
-    environ = {**os.environ, "PYTHON": sys.executable}
-    made = captured([REPOSITORY / "ci" / script], env=environ, timeout=None)
-    if made.returncode != 0:
-        pytest.skip(f"ci/{script} needs a registry that has them: {made.stderr[-300:]}")
-    return Path(made.stdout.strip())
-
-
 @pytest.fixture(scope="session")
 def torch() -> Path:
     """Return an interpreter with the torch of PyPI that TORCH names."""
-    return pypi_interpreter("torch")
+    return provided("torch", "a registry that has it")
 
 
 @pytest.fixture(scope="session")
@@ -170,12 +160,9 @@ def _unpack(scratch: Path) -> Path:
         tree = scratch / "pytorch"
         shutil.copytree(given, tree, symlinks=True, ignore=shutil.ignore_patterns(".git"))
         return tree
-    script = REPOSITORY / "ci" / "debian-source"
-    done = captured([script], timeout=None)
-    if done.returncode != 0:
-        pytest.skip(f"ci/debian-source needs Debian 12 and its archive: {done.stderr[-300:]}")
+    source = provided("debian-source", "Debian 12 and its archive")
     wanted = [f"*/{path}" for path in SOURCES]
-    command = ["tar", "xf", done.stdout.strip(), "-C", str(scratch), "--wildcards", *wanted]
+    command = ["tar", "xf", str(source), "-C", str(scratch), "--wildcards", *wanted]
     subprocess.run(command, check=True)
     (tree,) = scratch.iterdir()
     return tree

@@ -1,6 +1,6 @@
 """A small project of PyTorch's shape, and an environment to build it in, for tests of a build.
 
-    project = make(tmp_path / "project", debian_source())   # repositories and the pin of a commit
+    project = make(tmp_path / "project")                    # repositories and the pin of a commit
     environment = make_environment(tmp_path / "channel")    # environment.yml and its channel
 
 `switchml-patch source --pytorch {project.pin_file} --mirror {project.mirror}` fetches it as it does
@@ -24,12 +24,13 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from patchgen.core.patch import pinning, pins
+from support.shared import provided
 from support.waiting import captured
 
 PYTHON = "/usr/bin/python3"
@@ -41,8 +42,7 @@ NAME = "v1.13.2"  # no release has it, so no recipe asks for the room of a whole
 COMPILE_ERROR = {"caffe2/core/threads.cpp": "int torch_threads() { return no_such_name; }\n"}
 LINK_ERROR = {"caffe2/core/threads.cpp": "int gone();\nint torch_threads() { return gone(); }\n"}
 
-_HERE = Path(__file__).resolve().parent
-_FILES = _HERE / "torch_project_files"
+_FILES = Path(__file__).resolve().parent / "torch_project_files"
 _GLOO = "torch/csrc/distributed/c10d/ProcessGroupGloo.cpp"
 _GITHUB = "https://github.com/"
 _DATE = "1670457600 +0000"
@@ -75,42 +75,14 @@ class Project:
     def pin(self) -> pins.Pin:
         return pins.load(str(self.pin_file))
 
-    def pinned(self, commit: str) -> Project:
-        """Return the project at the commit that is checked out, with the pin of it written."""
-        like = pins.of_layout("torch-csrc", pins.shipped())
-        pin = pinning.make(str(self.pytorch), like, NAME, commit)
-        pin_file = self.mirror.parent / f"pin-{commit[:12]}.json"
-        pin_file.write_text(pins.to_json(pin))
-        return replace(self, pin_file=pin_file, commit=commit)
 
+def make(directory: Path, changes: Mapping[str, str] | None = None) -> Project:
+    """Write and commit the project in a new directory; the same changes give the same commit.
 
-@dataclass(frozen=True)
-class Environment:
-    """An environment file, and the channel of packages that it names."""
-
-    file: Path
-    channel: Path
-
-
-def debian_source() -> Path:
-    """Return the tarball of Debian's PyTorch, downloaded once, or skip the test."""
+    They are other texts of its files, also of those in the submodule.
+    """
     if not (DEBIAN_TORCH / "__init__.py").exists():
         pytest.skip("no Debian 12 with python3-torch: ci/packages")
-    script = _HERE.parents[1] / "ci" / "debian-source"
-    done = captured([script], timeout=None)
-    if done.returncode != 0:
-        pytest.skip(f"ci/debian-source needs Debian 12 and its archive: {done.stderr[-300:]}")
-    return Path(done.stdout.strip())
-
-
-def make(directory: Path, source: Path, changes: Mapping[str, str] | None = None) -> Project:
-    """Write and commit the project; the same source and changes give the same commit.
-
-    Args:
-        directory: where its repositories and pins go; must not exist.
-        source: of PyTorch 1.13.1, a tree or Debian's tarball.
-        changes: other texts of files of the project, also of those in the submodule.
-    """
     mirror = directory / "served"
     pytorch, tiny = mirror / "pytorch" / "pytorch", mirror / "pytorch" / "tiny"
     shutil.copytree(_FILES, pytorch, ignore=shutil.ignore_patterns("__pycache__"))
@@ -118,7 +90,7 @@ def make(directory: Path, source: Path, changes: Mapping[str, str] | None = None
         (pytorch / "torch" / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(DEBIAN_TORCH / name, pytorch / "torch" / name)
     (pytorch / _GLOO).parent.mkdir(parents=True)
-    (pytorch / _GLOO).write_bytes(_process_group(source))
+    (pytorch / _GLOO).write_bytes(_process_group())
     _write(pytorch, changes or {})
 
     shutil.move(pytorch / SUBMODULE, tiny)
@@ -132,12 +104,15 @@ def make(directory: Path, source: Path, changes: Mapping[str, str] | None = None
                                     f"\turl = {_GITHUB}pytorch/tiny\n"})  # fmt: skip
     (pytorch / SUBMODULE).mkdir(parents=True)
     git(pytorch, "update-index", "--add", "--cacheinfo", f"160000,{first},{SUBMODULE}")
-    draft = Project(mirror, Path(), "", first, later)
-    return draft.pinned(_commit(pytorch, "project"))
+    commit = _commit(pytorch, "project")
+    like = pins.of_layout("torch-csrc", pins.shipped())
+    pin_file = directory / "pin.json"
+    pin_file.write_text(pins.to_json(pinning.make(str(pytorch), like, NAME, commit)))
+    return Project(mirror, pin_file, commit, first, later)
 
 
-def make_environment(directory: Path) -> Environment:
-    """Write an environment file and the channel with its packages.
+def make_environment(directory: Path) -> Path:
+    """Write an environment file, which is returned, and the channel with its packages.
 
     The prefix is a virtual environment over /usr/bin/python3, so what Debian has for Python is
     found in it, and pip installs into it.
@@ -166,7 +141,7 @@ def make_environment(directory: Path) -> Environment:
     file = directory / "environment.yml"
     dependencies = [f"python={minor}", "pip", "setuptools", "wheel", "cmake>=3.13", "ninja"]
     file.write_text(json.dumps({"channels": [channel.url], "dependencies": dependencies}))
-    return Environment(file, channel.root)
+    return file
 
 
 def git(cwd: Path, *arguments: str) -> str:
@@ -182,9 +157,8 @@ def git(cwd: Path, *arguments: str) -> str:
 
 
 @functools.lru_cache
-def _process_group(source: Path) -> bytes:
-    if source.is_dir():
-        return (source / _GLOO).read_bytes()
+def _process_group() -> bytes:
+    source = provided("debian-source", "Debian 12 and its archive")
     command = ["tar", "xOf", str(source), "--wildcards", f"*/{_GLOO}"]
     return subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from support import cluster, slurm
 from support.hosts import ADDRESS, SECOND
-from support.torch import plugin, pypi_interpreter, torch
+from support.shared import provided
+from support.torch import plugin, torch
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +20,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def frameworks() -> Path:
     """Interpreter with the frameworks, and the torch that the plugin is for."""
-    return pypi_interpreter("frameworks")
+    return provided("frameworks", "a registry that has them")
 
 
 @pytest.fixture(scope="session")

@@ -228,9 +228,7 @@ def test_the_source_of_a_torch(
         '[url "http://127.0.0.1:1/"]\n\tinsteadOf = https://github.com/\n'
     )
     header = "torch/csrc/distributed/c10d/ProcessGroupGloo.hpp"
-    project = torch_project.make(
-        tmp_path / "project", torch_project.debian_source(), {header: "of the commit"}
-    )
+    project = torch_project.make(tmp_path / "project", {header: "of the commit"})
     include = tmp_path / "torch" / "include"
     for name in ("ATen/x.h", "gloo/allreduce.h"):
         (include / name).parent.mkdir(parents=True)

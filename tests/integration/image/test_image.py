@@ -218,7 +218,7 @@ def test_a_build_can_start_in_the_image(engine: Engine, container: str, tmp_path
 def test_the_same_wheel_as_without_an_engine(engine: Engine, tmp_path: Path) -> None:
     """On Debian 12, which has the rest of the small project's torch."""
     engine.add_base("torch", "bookworm", *OF_TORCH)
-    project = torch_project.make(tmp_path / "project", torch_project.debian_source())
+    project = torch_project.make(tmp_path / "project")
     home, output = tmp_path / "home", tmp_path / "output"
     build = ["--pytorch", str(project.pin_file), "--mirror", str(project.mirror)]
     build += ["--set", "CMAKE_CXX_FLAGS_RELEASE=-O0"]

@@ -141,7 +141,7 @@ def test_the_verification_sees_the_wheel_as_its_users_do(built: Site, tmp_path: 
     refuse = f"import os\nif os.path.exists('{enclosure.PATH}/source'):\n    raise ImportError\n"
     original = (torch_project.DEBIAN_TORCH / "__init__.py").read_text()
     changes = {"torch/__init__.py": original + refuse}
-    project = torch_project.make(tmp_path / "project", torch_project.debian_source(), changes)
+    project = torch_project.make(tmp_path / "project", changes)
     Site(tmp_path / "place", project, built.lock, built.client).run()
 
 
@@ -172,7 +172,7 @@ def test_a_step_that_asks_for_the_network_is_named(parts: Site, tmp_path: Path) 
         'message(FATAL_ERROR "http://192.0.2.7/asset.tgz: ${status}")\n'
     )
     changes = {f"{torch_project.SUBMODULE}/CMakeLists.txt": asking}
-    project = torch_project.make(tmp_path / "project", torch_project.debian_source(), changes)
+    project = torch_project.make(tmp_path / "project", changes)
     place = Site(tmp_path / "place", project, parts.lock, parts.client)
     output = place.run(code=4).stderr
     assert "compile: CMake Error at third_party/tiny/CMakeLists.txt:2" in output

@@ -304,7 +304,7 @@ def _works_in(pid: str, directory: Path) -> bool:
 def test_the_first_error_of_a_failed_build_is_reported(
     site: Site, tmp_path: Path, changes: dict[str, str], named: str
 ) -> None:
-    project = torch_project.make(tmp_path / "project", torch_project.debian_source(), changes)
+    project = torch_project.make(tmp_path / "project", changes)
     place = Site(tmp_path / "place", project, site.lock, site.client)
     output = place.run(code=4).stderr
     assert named in output

@@ -23,18 +23,11 @@ DEBIAN_TORCH = Path("/usr/lib/python3/dist-packages/torch")
 MADE = ("lib/*.so", "bin/*")
 # Each finds the rest of itself where Debian has it: compiled already, and in no wheel.
 WITH_DEBIANS = {"torch": DEBIAN_TORCH, "torch/distributed": DEBIAN_TORCH / "distributed"}
-NOT_BUILDING = {"clean", "egg_info", "sdist", "--help", "-h", "--version"}
-
-
-def flag(name: str) -> bool:
-    return os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE", "Y"}
 
 
 def build_type() -> str:
-    if flag("DEBUG"):
+    if os.environ.get("DEBUG", "").upper() in {"1", "ON", "YES", "TRUE", "Y"}:
         return "Debug"
-    if flag("REL_WITH_DEB_INFO"):
-        return "RelWithDebInfo"
     return os.environ.get("CMAKE_BUILD_TYPE", "Release")
 
 
@@ -59,11 +52,6 @@ def configure() -> None:
 
 
 def build_libraries() -> None:
-    if not (ROOT / "third_party/tiny/CMakeLists.txt").exists():
-        sys.exit(
-            f"There is no CMakeLists.txt in {ROOT}/third_party/tiny: "
-            "run git submodule update --init --recursive"
-        )
     configure()
     jobs = os.environ.get("MAX_JOBS", str(os.cpu_count()))
     run("cmake", "--build", ".", "--target", "install", "--config", build_type(), "--", "-j", jobs)
@@ -92,9 +80,7 @@ class BuildPython(build_py):
             module.write_text(f"__path__.append({str(debians)!r})\n{module.read_text()}")
 
 
-if not NOT_BUILDING & set(sys.argv):
-    build_libraries()
-
+build_libraries()
 setup(
     name="torch",
     version=version(),
