@@ -9,7 +9,6 @@ import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -108,26 +107,6 @@ def check_sums_in_fewer_bits(
     assert f"{messages.DELEGATES} in {bits} bits (" in ranks[0].err
 
 
-def check_two_groups_in_two_threads(launch: Launcher, require: str) -> None:
-    results(launch("two_threads", 2, arguments={"rounds": 40}, env={"SWITCHML_REQUIRE": require}))
-
-
-def check_no_config_on_one_rank(launch: Launcher, victim: int) -> None:
-    ranks = launch("outcome", 2, per_rank={victim: None})
-    check_stays_with_gloo(ranks)
-    for result in results(ranks):
-        report = result["report"]
-        assert report["reason"] == f"rank {victim}: {messages.NO_CONFIG}"
-        assert report["decision"] == f"{messages.STAYS}: {report['reason']}"
-        assert (report["delegating"], report["terms"]) == (False, {})
-    assert f"{messages.STAYS}: rank {victim}: {messages.NO_CONFIG}" in ranks[0].err
-    warnings = [line for line in ranks[victim].err.splitlines() if "warning: " in line]
-    assert len(warnings) == 1
-    for place in ("/etc/switchml.cfg", f"/{victim}/switchml.cfg", f"/{victim}/switchml-"):
-        assert place in warnings[0]
-    assert "warning: " not in ranks[1 - victim].err
-
-
 def check_rank_killed(launch: Launcher, victim: int, **env: str) -> None:
     """Kill a rank. Rank 0 hosts the aggregator, so its death is also that of the switch."""
     ranks = launch("dies", 3, arguments={"victim": victim}, timeout=20, env=env)
@@ -146,10 +125,7 @@ def check_rank_killed(launch: Launcher, victim: int, **env: str) -> None:
 def check_dropped(launch: Launcher, env: Mapping[str, str], message: str) -> None:
     """Let a rank run out of memory. With failover no rank waits for a timeout.
 
-    Args:
-        launch: of the ranks.
-        env: their variables.
-        message: part of the error of the other rank, without failover.
+    Without, the other rank's error has the message.
     """
     given = env or {"SWITCHML_TIMEOUT_MS": "3000"}
     mine, other = results(launch("dropped", 2, arguments={"victim": 0}, env=given))
@@ -164,17 +140,6 @@ def check_dropped(launch: Launcher, env: Mapping[str, str], message: str) -> Non
     for one in (mine, other):
         assert one["report"]["calls"] == 1
         assert messages.FAILED in one["first"]
-
-
-def check_silent_rank(launch: Launcher, **given: Any) -> None:
-    """Stop a rank for longer than its neighbours wait: these name it, not each other."""
-    env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
-    command = ["sh", "-c", "(sleep 18; kill -CONT $PPID) & kill -STOP $PPID"]
-    arguments = {"victim": 2, "command": command, "goes_on": False}
-    ranks = launch("breaks", 3, arguments=arguments, env=env, timeout=6, **given)
-    for rank in ranks[:2]:
-        for error in (rank.result["first"], rank.result["second"]):
-            assert f"; {messages.STUCK}{messages.GONE.format(2)}" in error
 
 
 def in_bits(bits: int | None) -> dict[str, str]:
@@ -229,18 +194,16 @@ def check_failover(
 class GroupTests:
     """Tests of the default process group, with the fixtures of the file that has a subclass."""
 
-    @staticmethod
     @pytest.mark.parametrize("fails", [False, True])
-    def test_the_end_while_a_thread_waits(launch: Launcher, *, fails: bool) -> None:
+    def test_the_end_while_a_thread_waits(self, launch: Launcher, *, fails: bool) -> None:
         """The exit code is that of the program, and nothing waits, as with stock Gloo."""
         arguments = {"fails": fails}
         ranks = launch("ends_while_waiting", 2, arguments=arguments, timeout=200, fresh=True)
         assert [rank.code for rank in ranks] == [int(fails), 0], ranks[0].err
 
-    @staticmethod
     @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
     def test_switch_that_comes_back(
-        launch: Launcher, summing: Path, tmp_path: Path, number: int
+        self, launch: Launcher, summing: Path, tmp_path: Path, number: int
     ) -> None:
         """Remove the switch and restore it, twice; each sum is right."""
         with serving(summing, tmp_path / "counters", 2) as switch:
@@ -259,7 +222,6 @@ class GroupTests:
         assert messages.DELEGATES not in ranks[1].err
         assert "returns to SwitchML" not in ranks[1].err
 
-    @staticmethod
     @pytest.mark.parametrize(
         ("world", "prepostprocessor", "dies", "bits"),
         [
@@ -270,6 +232,7 @@ class GroupTests:
         ],
     )
     def test_switch_killed(
+        self,
         launch: Launcher,
         summing: Path,
         tmp_path: Path,
@@ -280,7 +243,6 @@ class GroupTests:
     ) -> None:
         check_failover(launch, summing, tmp_path, world, prepostprocessor, dies, bits=bits)
 
-    @staticmethod
     @pytest.mark.parametrize(
         ("world", "command", "timeout"),
         [
@@ -289,7 +251,9 @@ class GroupTests:
             (2, "kill -STOP $PPID; sleep 12; kill -CONT $PPID", 4),
         ],
     )
-    def test_rank_in_a_message(launch: Launcher, world: int, command: str, timeout: int) -> None:
+    def test_rank_in_a_message(
+        self, launch: Launcher, world: int, command: str, timeout: int
+    ) -> None:
         """Break a rank silently: no rank waits for a timeout, and Gloo continues."""
         env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
         env |= {"SWITCHML_CHUNK_NUMEL": str(LARGE)}
@@ -301,9 +265,8 @@ class GroupTests:
             assert messages.STUCK + messages.GONE.format(1) in rank.result["why"]
             assert rank.result["elapsed"] < 40
 
-    @staticmethod
     @pytest.mark.parametrize("impatient", [False, True])
-    def test_rank_that_is_late_with_failover(launch: Launcher, *, impatient: bool) -> None:
+    def test_rank_that_is_late_with_failover(self, launch: Launcher, *, impatient: bool) -> None:
         """Continue over Gloo, with all connections intact or with the user's broken."""
         env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
         arguments = {"victim": 1, "seconds": 3, "impatient": impatient}
@@ -315,8 +278,7 @@ class GroupTests:
             assert over["reason"].startswith("rank 0: the allreduce of 1000 float32 elements ")
             assert over["reason"].endswith(messages.LATE.format(1000))
 
-    @staticmethod
-    def test_metrics_of_a_failover(launch: Launcher, tmp_path: Path) -> None:
+    def test_metrics_of_a_failover(self, launch: Launcher, tmp_path: Path) -> None:
         """Read metrics while the ranks use Gloo, and after their return."""
         arguments = {"victim": 1, "seconds": 2, "more": 70, "pages": str(tmp_path)}
         env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "500"}
@@ -332,40 +294,33 @@ class GroupTests:
             assert (over["failovers"], over["returns"], over["calls"]) == (1, 1, 63)
             page.check(result["report"], rank=rank, size=2, state="ended")
 
-    @staticmethod
-    def test_everything_else_falls_back_and_is_right(launch: Launcher) -> None:
+    def test_everything_else_falls_back_and_is_right(self, launch: Launcher) -> None:
         results(launch("fallbacks", 3))
 
-    @staticmethod
-    def test_halves_without_room(launch: Launcher) -> None:
+    def test_halves_without_room(self, launch: Launcher) -> None:
         results(launch("halves_overflow", 2, config={"prepostprocessor": "cpu_exponent_quantizer"}))
 
-    @staticmethod
-    def test_subgroups_stay_with_gloo(launch: Launcher) -> None:
+    def test_subgroups_stay_with_gloo(self, launch: Launcher) -> None:
         ranks = launch("groups", 3)
         results(ranks)
         assert messages.PART.format(2, 3) in ranks[0].err
         assert messages.OTHER_GROUP in ranks[0].err
 
-    @staticmethod
-    def test_second_group_delegates(launch: Launcher) -> None:
+    def test_second_group_delegates(self, launch: Launcher) -> None:
         env = {"SWITCHML_GROUP": "2", "SWITCHML_REQUIRE": "1"}
         ranks = launch("second_group", 3, env=env)
         results(ranks)
         assert messages.LATER_GROUP.format(1, 3, 2) in ranks[0].err
 
-    @staticmethod
-    def test_helper_of_a_rank(launch: Launcher) -> None:
+    def test_helper_of_a_rank(self, launch: Launcher) -> None:
         check_helper(launch)
 
-    @staticmethod
-    def test_first_group_delegates(launch: Launcher) -> None:
+    def test_first_group_delegates(self, launch: Launcher) -> None:
         """Delegate in the first group, whichever of two sums or ends first."""
         ranks = launch("overlapping", 3)
         results(ranks)
 
-    @staticmethod
-    def test_distributed_data_parallel(launch: Launcher) -> None:
+    def test_distributed_data_parallel(self, launch: Launcher) -> None:
         """Train to the same weights on all ranks, near the losses of stock Gloo."""
         arguments = {"steps": 12}
         quantized = {"prepostprocessor": "cpu_exponent_quantizer"}
@@ -383,8 +338,7 @@ class GroupTests:
             assert same["weights"] == reference["weights"]
             assert mine["losses"] == pytest.approx(reference["losses"], rel=1e-5)
 
-    @staticmethod
-    def test_required_but_not_possible(launch: Launcher) -> None:
+    def test_required_but_not_possible(self, launch: Launcher) -> None:
         ranks = launch(
             "refused", 2, per_rank={1: {"num_workers": 5}}, env={"SWITCHML_REQUIRE": "1"}
         )
@@ -392,8 +346,7 @@ class GroupTests:
             assert messages.REQUIRED in result["error"]
             assert "rank 1: switchml.cfg has" + messages.OTHER_SIZE.format(5, 2) in result["error"]
 
-    @staticmethod
-    def test_rank_that_never_comes(launch: Launcher) -> None:
+    def test_rank_that_never_comes(self, launch: Launcher) -> None:
         ranks = launch("late", 2, arguments={"victim": 1}, timeout=4)
         result = ranks[0].result
         assert messages.LATE.format(4000) in result["first"]
@@ -402,8 +355,7 @@ class GroupTests:
         assert result["second_elapsed"] < 1
         assert ranks[0].code == 0
 
-    @staticmethod
-    def test_debug_detail(launch: Launcher) -> None:
+    def test_debug_detail(self, launch: Launcher) -> None:
         env = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
         results(launch("sums", 2, arguments={"sizes": [1, 1000]}, env=env))
         results(launch("train", 2, arguments={"steps": 2}, env=env), trained=True)

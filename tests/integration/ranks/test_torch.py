@@ -10,12 +10,10 @@ from support import messages
 from support.group_tests import (
     GroupTests,
     check_gradient_types,
-    check_no_config_on_one_rank,
     check_rank_killed,
     check_stays_with_gloo,
     check_sums,
     check_sums_in_fewer_bits,
-    check_two_groups_in_two_threads,
 )
 from support.hosts import check_training
 from support.launcher import Launcher
@@ -97,12 +95,24 @@ def test_narrowed_types_and_operations(launch: Launcher) -> None:
 
 @pytest.mark.parametrize("require", ["0", "1"])
 def test_two_groups_in_two_threads(launch: Launcher, require: str) -> None:
-    check_two_groups_in_two_threads(launch, require)
+    results(launch("two_threads", 2, arguments={"rounds": 40}, env={"SWITCHML_REQUIRE": require}))
 
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_no_config_on_one_rank(launch: Launcher, victim: int) -> None:
-    check_no_config_on_one_rank(launch, victim)
+    ranks = launch("outcome", 2, per_rank={victim: None})
+    check_stays_with_gloo(ranks)
+    for result in results(ranks):
+        report = result["report"]
+        assert report["reason"] == f"rank {victim}: {messages.NO_CONFIG}"
+        assert report["decision"] == f"{messages.STAYS}: {report['reason']}"
+        assert (report["delegating"], report["terms"]) == (False, {})
+    assert f"{messages.STAYS}: rank {victim}: {messages.NO_CONFIG}" in ranks[0].err
+    warnings = [line for line in ranks[victim].err.splitlines() if "warning: " in line]
+    assert len(warnings) == 1
+    for place in ("/etc/switchml.cfg", f"/{victim}/switchml.cfg", f"/{victim}/switchml-"):
+        assert place in warnings[0]
+    assert "warning: " not in ranks[1 - victim].err
 
 
 def test_minimum_number_of_elements(launch: Launcher) -> None:
