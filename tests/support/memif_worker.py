@@ -18,6 +18,7 @@ import time
 import numpy as np
 
 from support.switch_clients import CONNECTED, Controller, MemifClient
+from support.switch_model import Packet
 
 ELEMENTS, SIZE = 256, 3  # and how the controller and the header name that number
 JOB = 1
@@ -39,13 +40,9 @@ def joined(port: int, rank: int, workers: int, address: tuple[int, int]) -> tupl
 
 
 def frame(mac: int, address: int, to: tuple[int, int], number: int, values: np.ndarray) -> bytes:
-    body = values.astype(">i4").tobytes()
-    own = struct.pack("<BBI", 0x10 | SIZE, JOB, number) + struct.pack(">Hbb", number, 0, 0) + body
-    return b"".join((
-        to[0].to_bytes(6, "big"), mac.to_bytes(6, "big"), b"\x08\x00",
-        struct.pack(">BBHHHBBHII", 0x45, 0, 28 + len(own), 0, 0, 64, 17, 0, address, to[1]),
-        struct.pack(">HHHH", 4000, 0xBEE0, 8 + len(own), 0), own,
-    ))  # fmt: skip
+    body, message = values.astype(">i4").tobytes(), number.to_bytes(4, "little")
+    packet = Packet(mac, address, JOB, message, number, 0, (0, 0), body, to=(*to, 0xBEE0))
+    return packet.frame()
 
 
 def main() -> None:

@@ -152,9 +152,6 @@ class MemifClient:
     def _get(self, ring: int, at: int) -> int:
         return self.numbers[(ring * self.ring_bytes + at) // 2]
 
-    def _set(self, ring: int, at: int, value: int) -> None:
-        self.numbers[(ring * self.ring_bytes + at) // 2] = value & 0xFFFF
-
     def set_slot(self, ring: int, slot: int, *fields: int) -> None:
         """Write a slot's flags, region, bytes and offset."""
         at = ring * self.ring_bytes + RING + SLOT * (slot % self.slots)
@@ -170,7 +167,7 @@ class MemifClient:
 
     def set_head(self, ring: int, head: int) -> None:
         """Offer slots to the switch, and interrupt it where it wants that."""
-        self._set(ring, 6, head)
+        self.numbers[(ring * self.ring_bytes + 6) // 2] = head & 0xFFFF
         if ring < self.queues and not self._get(ring, 4) & QUIET:
             os.eventfd_write(self.events[ring], 1)
 

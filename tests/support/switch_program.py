@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -118,19 +118,5 @@ class Switch:
             self.process.stdout.close()
 
 
-class Switches:
-    """Switches that a test has started."""
-
-    def __init__(self, program: str, directory: Path) -> None:
-        self.program, self.directory = program, directory
-        self.started: list[Switch] = []
-
-    def __call__(self, workers: int, *options: str) -> Switch:
-        self.started.append(Switch(self.program, self.directory, workers, *options))
-        return self.started[-1]
-
-
-def ending(switches: Switches) -> Iterator[Switches]:
-    yield switches
-    for each in switches.started:
-        each.close()
+Switches = Callable[..., Switch]
+"""Starts a switch for so many workers, with options."""

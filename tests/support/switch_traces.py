@@ -230,23 +230,13 @@ def _damaged(random_: random.Random, frame: bytes) -> bytes:
     return bytes(changed)
 
 
-@dataclass
-class Traces:
-    """Many of them in one."""
-
-    given: bytes
-    expected: bytes
-    verdicts: Counter[int]
-
-
-def traces(seeds: range) -> Traces:
-    """Return an honest and a hostile trace of each seed."""
-    given, expected = [], []
-    verdicts: Counter[int] = Counter()
+def traces(seeds: range) -> Trace:
+    """Return an honest and a hostile trace of each seed, as one."""
+    whole = Trace()
     for seed in seeds:
         source = honest(seed)
         for trace in (source, hostile(seed, source)):
-            given += trace.given
-            expected += trace.expected
-            verdicts.update(trace.verdicts)
-    return Traces(b"".join(given), b"".join(expected), verdicts)
+            whole.given += trace.given
+            whole.expected += trace.expected
+            whole.verdicts.update(trace.verdicts)
+    return whole

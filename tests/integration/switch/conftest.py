@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
-from support.switch_program import Switches, ending, program
+from support.switch_program import Switch, Switches, program
 from support.unprivileged import directory
 
 
@@ -17,5 +18,11 @@ def switch_program(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def start(switch_program: str) -> Iterator[Switches]:
     """Starts a switch. Its sockets have short paths, unlike those of pytest."""
-    with directory() as short:
-        yield from ending(Switches(switch_program, short))
+    with directory() as short, contextlib.ExitStack() as stack:
+
+        def begin(workers: int, *options: str) -> Switch:
+            switch = Switch(switch_program, short, workers, *options)
+            stack.callback(switch.close)
+            return switch
+
+        yield begin
