@@ -53,7 +53,7 @@ def test_network(plugin: Plugin, world: int, tmp_path: Path) -> None:
         "MASTER_ADDR": addresses[0], "WORLD_SIZE": str(world),
     }  # fmt: skip
     with contextlib.ExitStack() as stack:
-        *hosts, hub = stack.enter_context(joined("wire", addresses, [RATE] * world))
+        _, *hosts, hub = stack.enter_context(joined("wire", addresses, [RATE] * world))
         cache, target = tmp_path / "cache", tmp_path / "counters"
         served = serving(cache, target, world, *hub.enter, host=addresses[-1])
         switch = stack.enter_context(served).address

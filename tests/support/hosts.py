@@ -19,6 +19,7 @@ ONE_FILE: Mapping[int, Mapping[str, object]] = {
 }
 STEPS = 4  # of the trainings in payload/hierarchies.py
 INTERFACE = "cable"
+BRIDGE = "lan"
 ADDRESS = "10.83.79.1"  # of the first host
 SECOND = "10.83.79.2"
 _NO_FILTER = (
@@ -110,34 +111,24 @@ def cabled(
 def joined(
     interface: str, addresses: Sequence[str], rates: Sequence[int] = ()
 ) -> Iterator[list[Site]]:
-    """Yield hosts on one network, with an interface of that name each.
+    """Yield the site of a bridge, then hosts at it, with an interface of that name each.
 
-    Args:
-        interface: its name.
-        addresses: of the hosts.
-        rates: of the links of the first hosts, Mbit/s in each direction.
+    The links of the first hosts have the rates, Mbit/s in each direction.
     """
     with sites(len(addresses) + 1) as (hub, *found):
-        hub.ip("link", "add", "name", "lan", "type", "bridge")
-        hub.set_up("lan")
+        hub.ip("link", "add", "name", BRIDGE, "type", "bridge")
+        hub.set_up(BRIDGE)
         hub.pass_frames()
         for number, (site, address) in enumerate(zip(found, addresses)):
             end = f"lan{number}"
             site.connect(interface, hub, end)
-            hub.ip("link", "set", end, "master", "lan")
+            hub.ip("link", "set", end, "master", BRIDGE)
             hub.set_up(end)
             site.set_up(interface, address)
             for rate in rates[number : number + 1]:
                 hub.limit(end, rate)
                 site.limit(interface, rate)
-        yield found
-
-
-@contextlib.contextmanager
-def hosts() -> Iterator[tuple[str, str]]:
-    """Yield the directories in /proc with the namespaces of two hosts."""
-    with cabled() as (first, second):
-        yield first.namespaces, second.namespaces
+        yield [hub, *found]
 
 
 def _process(stack: contextlib.ExitStack, way: Sequence[str]) -> int:

@@ -9,11 +9,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from patchgen.system.ports import free_port
 from support.configs import with_values
-from support.forking import Servers
+from support.forking import Forked, Servers
 from support.waiting import ENOUGH
 
 PROGRAMS = Path(__file__).parents[1] / "payload"
@@ -47,17 +47,9 @@ class Rank:
         raise AssertionError(f"no result (exit code {self.code}):\n{self.out}\n{self.err}")
 
 
-class Process(Protocol):
-    """Part of subprocess.Popen that the tests use."""
-
-    def wait(self, timeout: float | None = None) -> int: ...
-
-    def kill(self) -> None: ...
-
-
 @dataclass(frozen=True)
 class Started:
-    process: Process
+    process: subprocess.Popen[bytes] | Forked
     cwd: Path
 
 
@@ -94,14 +86,9 @@ class Launcher:
             directory.mkdir(parents=True)
             own = (per_rank or {}).get(rank, {})
             if own is not None:
-                values: dict[str, object] = {
-                    "rank": rank,
-                    "num_workers": world,
-                    "controller_port": port,
-                }
-                values.update(config or {})
-                values.update(own)
-                (directory / "switchml.cfg").write_text(self.config(values))
+                values = {"rank": rank, "num_workers": world, "controller_port": port}
+                text = self.config({**values, **(config or {}), **own})
+                (directory / "switchml.cfg").write_text(text)
         return run
 
     def environment(self, extra: Mapping[str, str], *, preload: bool) -> dict[str, str]:
@@ -155,19 +142,15 @@ class Launcher:
             },
             preload=preload,
         )
-        environs = [
-            {**shared, "RANK": str(rank), **(rank_env or {}).get(rank, {})} for rank in range(world)
-        ]
-        if fresh or self.servers is None:
-            command = [str(self.python), str(PROGRAMS / "worker.py"), case]
-            return [
-                self.start(command, run / str(rank), environ)
-                for rank, environ in enumerate(environs)
-            ]
-        return [
-            self._fork(self.servers, case, run / str(rank), environ, preload=preload)
-            for rank, environ in enumerate(environs)
-        ]
+        command, started = [str(self.python), str(PROGRAMS / "worker.py"), case], []
+        for rank in range(world):
+            environ = {**shared, "RANK": str(rank), **(rank_env or {}).get(rank, {})}
+            if fresh or self.servers is None:
+                one = self.start(command, run / str(rank), environ)
+            else:
+                one = self._fork(self.servers, case, run / str(rank), environ, preload=preload)
+            started.append(one)
+        return started
 
     def torchrun(
         self,
@@ -175,8 +158,6 @@ class Launcher:
         world: int,
         launcher: Sequence[str],
         arguments: Mapping[str, object],
-        *,
-        preload: bool = True,
     ) -> list[Rank]:
         """Run `case` through torch's own launcher, with one switchml.cfg for all ranks.
 
@@ -191,7 +172,7 @@ class Launcher:
                 "SWITCHML_TEST_ARGUMENTS": json.dumps(arguments),
                 "SWITCHML_TEST_PREPOSTPROCESSOR": "bypass",
             },
-            preload=preload,
+            preload=True,
         )
         command = [str(self.python), "-m", *launcher, str(PROGRAMS / "worker.py"), case]
         return self.collect([self.start(command, run, env)], 120)

@@ -17,7 +17,7 @@ import pytest
 from patchgen.extras.lab.simulator import aggregator
 from patchgen.system import native
 from support.shared import once
-from support.waiting import ENOUGH
+from support.waiting import ENOUGH, descendants
 
 
 @pytest.fixture(scope="session")
@@ -52,17 +52,12 @@ class Served:
     @property
     def aggregator(self) -> int:
         """Process that adds, which the command has started."""
-        left = [self.process.pid]
-        while left:
-            parent = left.pop()
-            tasks = Path(f"/proc/{parent}/task").glob("*/children")
-            children = [int(word) for task in tasks for word in task.read_text().split()]
-            for child in children:
-                if os.path.samefile(f"/proc/{child}/exe", sys.executable):
-                    left.append(child)
-                else:
-                    return child
-        raise AssertionError("the command has no program")
+        (program,) = (
+            pid
+            for pid in descendants(self.process.pid)
+            if not os.path.samefile(f"/proc/{pid}/exe", sys.executable)
+        )
+        return program
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, dict[str, int], str]:
         """End the command; return exit code, counters without the workers', and output."""

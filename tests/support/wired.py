@@ -13,7 +13,7 @@ from patchgen.extras.lab import lab
 from patchgen.system.background import beside
 from patchgen.system.process import Program
 from support.configs import with_values
-from support.hosts import Site, sites
+from support.hosts import BRIDGE, Site, joined
 from support.launcher import Launcher, Started
 
 LAN, WIRE = "lan", "wire"
@@ -52,25 +52,20 @@ def wired_hosts(count: int, *, shared: bool = False) -> Iterator[Network]:
 
     Where it is `shared`, the switch has one interface, which a bridge joins with all wires.
     """
-    with sites(count + 1) as (hub, *hosts):
-        bridges = {"lan": "lans", **({"port": "ports"} if shared else {})}
-        for bridge in bridges.values():
-            hub.ip("link", "add", "name", bridge, "type", "bridge")
-            hub.set_up(bridge)
-        hub.pass_frames()
-        hub.set_up("lans", CONTROLLER)
+    with joined(LAN, [f"10.83.80.{number + 1}" for number in range(count)]) as (hub, *hosts):
+        hub.set_up(BRIDGE, CONTROLLER)
         if shared:
+            hub.ip("link", "add", "name", "ports", "type", "bridge")
             hub.ip("link", "add", "name", "card", "type", "veth", "peer", "name", "socket")
             hub.ip("link", "set", "socket", "master", "ports")
-            hub.set_up("card")
-            hub.set_up("socket")
+            for name in ("ports", "card", "socket"):
+                hub.set_up(name)
         for number, host in enumerate(hosts):
-            for name, end in ((LAN, "lan"), (WIRE, PORT)):
-                host.connect(name, hub, f"{end}{number}")
-                if end in bridges:
-                    hub.ip("link", "set", f"{end}{number}", "master", bridges[end])
-                hub.set_up(f"{end}{number}")
-            host.set_up(LAN, f"10.83.80.{number + 1}")
+            end = f"{PORT}{number}"
+            host.connect(WIRE, hub, end)
+            if shared:
+                hub.ip("link", "set", end, "master", "ports")
+            hub.set_up(end)
             host.set_up(WIRE, f"10.83.81.{number + 1}")
         names = ["card"] if shared else [f"{PORT}{number}" for number in range(count)]
         yield Network(hub, hosts, names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import pytest
-from support.hosts import ADDRESS, INTERFACE, ONE_FILE, check_training, hosts
+from support.hosts import ADDRESS, INTERFACE, ONE_FILE, cabled, check_training
 from support.launcher import Launcher, Rank
 from support.torch import results
 
@@ -38,8 +38,8 @@ def test_hosts_with_a_network_of_their_own(launch: Launcher) -> None:
     }
     config = {"controller_ip": ADDRESS}
     ranks = dict.fromkeys(range(5), ONE_FILE[0])
-    with hosts() as names:
-        places = {rank: {"SWITCHML_TEST_HOST": names[rank % 2]} for rank in range(5)}
+    with cabled() as hosts:
+        places = {rank: {"SWITCHML_TEST_HOST": hosts[rank % 2].namespaces} for rank in range(5)}
         found = launch(
             "hierarchies:trains", 5, config=config, per_rank=ranks, env=env, rank_env=places
         )

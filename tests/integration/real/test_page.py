@@ -35,7 +35,7 @@ def test_a_switch_on_a_machine_of_its_own(env: dict[str, str], home: Path, tmp_p
         **env, "SWITCHML_CONFIG": str(config), "SWITCHML_FOR_GLOO": "1",
         "GLOO_SOCKET_IFNAME": INTERFACE,
     }  # fmt: skip
-    with joined(INTERFACE, [*addresses.values()]) as sites:
+    with joined(INTERFACE, [*addresses.values()]) as (_, *sites):
         hosts = cluster.give_names(sites, addresses, tmp_path)
         page = PageHosts(hosts[:2], env)
         with page.serving(hosts[2], SWITCH, tmp_path, "listening on 10.0.0.254:50099"):
