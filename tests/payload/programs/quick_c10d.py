@@ -2,14 +2,15 @@
 
 import os
 
+made = []  # backends of groups, and the configurations of the time
+
 
 class ProcessGroupGloo:
     pass
 
 
-def init_process_group(backend, init_method=None):
-    global _backend
-    _backend = backend
+def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1):
+    made.append((backend, os.environ.get("SWITCHML_CONFIG")))
 
 
 def get_rank():
@@ -20,14 +21,13 @@ def get_world_size():
     return int(os.environ["WORLD_SIZE"])
 
 
-def get_backend():
-    return _backend
+def get_backend(group=None):
+    return made[-1][0]
 
 
 def barrier():
-    assert _backend
+    assert made
 
 
-def destroy_process_group():
-    global _backend
-    del _backend
+def destroy_process_group(group=None):
+    return group

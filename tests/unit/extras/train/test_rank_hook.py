@@ -43,7 +43,7 @@ class Script:
         distributed.mkdir(parents=True)
         (distributed.parent / "__init__.py").touch()
         (distributed / "__init__.py").write_text("from .distributed_c10d import *\n")
-        (distributed / "distributed_c10d.py").write_text(programs.read("bootstrapped_c10d"))
+        (distributed / "distributed_c10d.py").write_text(programs.read("quick_c10d"))
         (distributed / "switchml.py").write_text(REPORT)
         (self.root / "site-packages" / "torch_switchml.py").write_text(REPORT)
         (self.root / "site-packages" / "torch_switchml_backend.py").write_text(BACKEND)
