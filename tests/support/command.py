@@ -35,14 +35,9 @@ def run(
     errors: str | None = None,
     limit: float = ENOUGH,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end.
+    """Run a command to its end, in the directory and the environment of this process by default.
 
-    Args:
-        arguments: the command's name, and what follows it.
-        cwd: its directory; without, that of this process.
-        env: all of its environment; without, that of this process.
-        errors: how output that is no text is decoded.
-        limit: seconds that only a hang takes.
+    Only a hang takes as long as the limit, in seconds.
     """
     directory, environ = str(cwd or Path.cwd()), dict(os.environ if env is None else env)
     given = [os.fspath(argument) for argument in arguments]

@@ -56,18 +56,6 @@ class Package:
         ending = "tar.bz2" if self.old_format else "conda"
         return f"{self.name}-{self.version}-{self.build}.{ending}"
 
-    def index_json(self) -> dict[str, Any]:
-        known = {
-            "name": self.name,
-            "version": self.version,
-            "build": self.build,
-            "build_number": self.build_number,
-            "depends": list(self.depends),
-            "subdir": self.subdir,
-            "timestamp": FIXED_TIME * 1000,
-        }
-        return known | ({"noarch": self.noarch} if self.noarch else {})
-
     def paths_json(self) -> dict[str, Any]:
         paths = []
         for name, content in self.files.items():
@@ -84,14 +72,22 @@ class Package:
         return {"paths": paths, "paths_version": 1}
 
     def info(self) -> dict[str, str | tuple[str]]:
-        extra = {"link.json": json.dumps({"noarch": {"type": self.noarch},
-                                          "package_metadata_version": 1})}  # fmt: skip
+        known = {
+            "name": self.name,
+            "version": self.version,
+            "build": self.build,
+            "build_number": self.build_number,
+            "depends": list(self.depends),
+            "subdir": self.subdir,
+            "timestamp": FIXED_TIME * 1000,
+        }
+        link = {"noarch": {"type": self.noarch}, "package_metadata_version": 1}
         return {
-            "info/index.json": json.dumps(self.index_json()),
+            "info/index.json": json.dumps(known | ({"noarch": self.noarch} if self.noarch else {})),
             "info/paths.json": json.dumps(self.paths_json()),
             "info/about.json": json.dumps({"summary": f"{self.name}, for tests"}),
             "info/files": "".join(f"{name}\n" for name in self.files),
-            **({f"info/{name}": text for name, text in extra.items()} if self.noarch else {}),
+            **({"info/link.json": json.dumps(link)} if self.noarch else {}),
         }
 
     def archive(self) -> bytes:
@@ -169,14 +165,6 @@ class Site:
         root.mkdir()
         return cls(root)
 
-    @classmethod
-    def locked_to(cls, directory: Path, channel: Channel) -> Site:
-        """Make a site with a lock of the package `tool` of a channel."""
-        site = cls.new(directory)
-        site.ask([channel.url], ["tool"])
-        site.lock()
-        return site
-
     @property
     def file(self) -> Path:
         return self.root / "environment.yml"
@@ -210,11 +198,8 @@ class Site:
         return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env={**os.environ})
 
     def lock(self, *arguments: str, code: int = 0) -> str:
-        return self.run(*self.lock_arguments, *arguments, code=code)
-
-    @property
-    def lock_arguments(self) -> tuple[str | Path, ...]:
-        return ("lock", "-f", self.file, "-o", self.lock_file, "--cache", self.cache)
+        own = ("lock", "-f", self.file, "-o", self.lock_file, "--cache", self.cache)
+        return self.run(*own, *arguments, code=code)
 
     def create_arguments(
         self, prefix: Path | None = None, cache: Path | None = None

@@ -52,8 +52,7 @@ def compiled(
 ) -> Path:
     """Return a program of `sources`, in the directory where the C++ is; `home` has the library.
 
-    Args:
-        command: the compiler and its further arguments.
+    `command` is the compiler, and its further arguments.
     """
     out = directory / name
     paths = [f"-I{directory}", f"-I{home}/include", *map(str, sources), "-o", str(out)]
@@ -94,14 +93,8 @@ def compile_mutants(
 ) -> Path:
     """Compile all mutants of headers into a program, which runs the one it is given.
 
-    They are one unit, each in a namespace of its own, as headers take most of a compiler's time.
-
-    Args:
-        name: the test, whose arguments follow.
-        headers: files of the delegate, in the order in which they are included.
-        mutants: what is in them or in the test, and what is there instead.
-        directory: where it goes, and the rendered C++.
-        included: other headers that they need.
+    They are one unit, each in a namespace of its own, as headers take most of a compiler's time. A
+    mutant is what is in the headers or in the test `name`, and what is there instead.
     """
     render(directory)
     whole = "".join((directory / header).read_text() for header in headers)

@@ -61,7 +61,6 @@ class State:
     failed: bool = False
 
     def with_rank(self, number: int, rank: Rank) -> State:
-        """Return the state with another value of one rank."""
         return replace(self, ranks=(*self.ranks[:number], rank, *self.ranks[number + 1 :]))
 
 

@@ -97,10 +97,9 @@ def compile_shared(path: Path, code: str, *arguments: str) -> None:
     subprocess.run(command, input=code, text=True, check=True)
 
 
-def venv(directory: Path, *, system: bool = False, base: str | None = None) -> Path:
+def venv(directory: Path) -> Path:
     """Make a virtual environment without pip; return its interpreter."""
-    command = [base or sys.executable, "-m", "venv", "--without-pip", str(directory)]
-    subprocess.run([*command, *(["--system-site-packages"] if system else [])], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", directory], check=True)
     return directory / "bin" / "python"
 
 

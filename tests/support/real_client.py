@@ -20,10 +20,10 @@ import pytest
 from patchgen.core.source.remotes import Remotes
 from patchgen.extras.client import building, checkout, fixes
 from patchgen.system.objects import blob_id
+from support.delegate import CPP, STRICT
 
 VARIABLE = "SWITCHML_SOURCE"
 GIVEN = os.environ.get(VARIABLE)  # some tests take all such variables away
-CPP = Path(__file__).parents[1] / "cpp"
 PROGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "DPDK": ("client_faults", ("-ldl",)),
     "RDMA": ("rdma_faults", ()),
@@ -91,19 +91,7 @@ class Workshop:
         made = self.root / f"{name}.o"
         if not made.exists():
             macros = (f"-D{backend}", "-DTIMEOUTS", "-DDUMMY")
-            run(
-                "g++",
-                "-std=c++17",
-                "-Wall",
-                "-Wextra",
-                "-Werror",
-                *macros,
-                *theirs,
-                "-c",
-                CPP / f"{name}.cpp",
-                "-o",
-                made,
-            )
+            run("g++", *STRICT, *macros, *theirs, "-c", CPP / f"{name}.cpp", "-o", made)
         linked = words("pkg-config", "--libs", module)
         run("g++", made, "-o", self.root / name, *linked, *more)
         return self.root / name
@@ -112,14 +100,7 @@ class Workshop:
 def quantizer(
     place: Path, sources: Mapping[str, bytes], *without: str, flags: Sequence[str]
 ) -> Path:
-    """Return the program that looks at rounded values, with the file that rounds them in it.
-
-    Args:
-        place: an empty directory.
-        sources: the files of the pinned commit.
-        without: fixes to leave out.
-        flags: of the compiler.
-    """
+    """Return the program that looks at rounded values, with the file that rounds them in it."""
     whole = {**sources, **fixes.apply(fixes.choose(without, fixes.read_shipped()), sources)}
     for path, content in whole.items():
         (place / path).parent.mkdir(parents=True, exist_ok=True)

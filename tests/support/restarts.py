@@ -6,7 +6,6 @@ import json
 import os
 import random
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 from support.waiting import captured
@@ -47,7 +46,9 @@ def check_goes_on(
     **env: str,
 ) -> None:
     """Run the job, and check that it continues from its checkpoint and delegates."""
-    environ = {**_environment(), "OMP_NUM_THREADS": "1", **env}
+    left = ("SWITCHML_", "TORCH", "PYTHONPATH")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(left)}
+    environ = {**kept, "OMP_NUM_THREADS": "1", **env}
     done = captured(
         [*command, str(PROGRAM), str(place), backend, json.dumps(kills)], cwd=place, env=environ
     )
@@ -59,8 +60,3 @@ def check_goes_on(
         report = seen["report"]
         assert report["calls"] == STEPS - seen["begin"], seen
         assert (report["delegating"], report["failure"]) == (True, ""), seen
-
-
-def _environment() -> Mapping[str, str]:
-    left = ("SWITCHML_", "TORCH", "PYTHONPATH")
-    return {name: value for name, value in os.environ.items() if not name.startswith(left)}

@@ -73,7 +73,6 @@ class State:
     wrong: str = ""
 
     def with_rank(self, number: int, **changes: object) -> State:
-        """Return the state with other values of one rank."""
         rank = replace(self.ranks[number], **changes)  # type: ignore[arg-type]
         return replace(self, ranks=(*self.ranks[:number], rank, *self.ranks[number + 1 :]))
 
@@ -125,7 +124,8 @@ def steps(rules: Rules, state: State) -> Iterator[State]:
             yield from use_library(rules, state, number)
         elif rank.alive:
             yield state.with_rank(number, alive=False)
-        if not rules.waits_for_stop and starts_early(rules, rank):
+        tries_now = rank.mode == GLOO and tries(rules, rank)
+        if tries_now and not rank.alive and not rules.waits_for_stop:
             yield from start(rules, state, [number])
     modes = {rank.mode for rank in state.ranks}
     if modes == {SUSPENDED}:
@@ -170,10 +170,6 @@ def tries(rules: Rules, rank: Rank) -> bool:
     """Return whether the rank's next operation over Gloo is an attempt to return."""
     number = rank.tries
     return number < len(rules.tried) and len(rank.sums) >= rank.since + rules.tried[number]
-
-
-def starts_early(rules: Rules, rank: Rank) -> bool:
-    return rank.mode == GLOO and tries(rules, rank) and not rank.alive
 
 
 def go_over_gloo(rules: Rules, state: State) -> Iterator[State]:

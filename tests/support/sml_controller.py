@@ -25,12 +25,7 @@ _READY = 30.0  # seconds
 
 
 def make_controller(directory: Path, *without: str) -> None:
-    """Write the controller's modules to a directory.
-
-    Args:
-        directory: an empty one.
-        without: fixes to leave out.
-    """
+    """Write the controller's modules to an empty directory, without some fixes."""
     needed = subprocess.run([PYTHON, "-c", "import grpc.aio, google.protobuf"], check=False)
     plugin = shutil.which("grpc_python_plugin")
     if needed.returncode != 0 or plugin is None:
@@ -46,25 +41,13 @@ def make_controller(directory: Path, *without: str) -> None:
 
 
 def command(directory: Path, address: str, switch: str) -> list[str]:
-    """Return command that runs a controller, and write a line when it is ready.
-
-    Args:
-        directory: that of `make_controller`.
-        address: where it listens.
-        switch: address of the software switch's controller.
-    """
+    """Return the command of a controller that listens at an address, before that of a switch."""
     return [PYTHON, str(PROGRAM), str(directory), address, switch]
 
 
 @contextlib.contextmanager
 def controlled_lab(switch: str, controller: Path, workers: int = 2) -> Iterator[lab.Lab]:
-    """Run a switch whose workers use SwitchML's controller instead of ours.
-
-    Args:
-        switch: path of the program.
-        controller: directory of `make_controller`.
-        workers: ranks.
-    """
+    """Run a switch whose workers use SwitchML's controller instead of ours."""
     with lab.running(switch, workers, lab.Faults()) as running:
         port = free_port()
         words = command(controller, f"127.0.0.1:{port}", f"127.0.0.1:{running.port}")

@@ -11,12 +11,7 @@ State = TypeVar("State")
 def visit(
     first: State, follow: Callable[[State], Iterable[State]]
 ) -> Iterator[tuple[State, list[State]]]:
-    """Visit every state once; yield it with its successors.
-
-    Args:
-        first: the state in which all begins. States are hashable.
-        follow: states after one more event; none where a state ends.
-    """
+    """Visit every state once, from the first one on; yield it with those after one more event."""
     seen, left = {first}, [first]
     while left:
         state = left.pop()

@@ -29,12 +29,7 @@ def until(
     holds: Callable[[], object],
     running: subprocess.Popen[str] | subprocess.Popen[bytes] | None = None,
 ) -> None:
-    """Wait for a condition; fail if it never holds, or if the process ends before.
-
-    Args:
-        holds: asked again and again.
-        running: what is to bring it about.
-    """
+    """Wait for a condition; fail if it never holds, or if the process ends before."""
     deadline = time.monotonic() + ENOUGH
     while not holds():
         ended = running is not None and running.poll() is not None

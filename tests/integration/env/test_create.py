@@ -50,7 +50,10 @@ def channel(tmp_path: Path) -> Channel:
 
 @pytest.fixture
 def site(tmp_path: Path, channel: Channel) -> Site:
-    return Site.locked_to(tmp_path, channel)
+    site = Site.new(tmp_path)
+    site.ask([channel.url], ["tool"])
+    site.lock()
+    return site
 
 
 def state(site: Site) -> marker.Marker:
