@@ -6,6 +6,7 @@ import ast
 import fnmatch
 import re
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -46,8 +47,15 @@ def nodes(module: str) -> tuple[ast.AST, ...]:
 
 
 @cache
-def attributes(module: str) -> frozenset[str]:
-    return frozenset(ast.unparse(node) for node in nodes(module) if isinstance(node, ast.Attribute))
+def uses(module: str) -> frozenset[str]:
+    """What a module imports, and all attributes in it, as `os.environ`."""
+    found = {ast.unparse(node) for node in nodes(module) if isinstance(node, ast.Attribute)}
+    for node in nodes(module):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return frozenset(found)
 
 
 @cache
@@ -121,30 +129,14 @@ def test_a_small_module_of_one_user_is_a_part_of_it() -> None:
 
 
 def test_no_import_runs_round() -> None:
-    done: set[str] = set()
-
-    def walk(module: str, path: tuple[str, ...]) -> None:
-        assert module not in path, " -> ".join([*path, module])
-        if module not in done:
-            for name in sorted(imports(module)):
-                walk(name, (*path, module))
-            done.add(module)
-
-    for module in MODULES:
-        walk(module, ())
+    TopologicalSorter({module: imports(module) for module in MODULES}).prepare()
 
 
 def test_only_the_command_line_prints_and_exits() -> None:
     for module in MODULES:
         if room(module) in {"cli", "__main__"} or is_payload(module):
             continue
-        names = {
-            alias.name.partition(".")[0]
-            for node in nodes(module)
-            if isinstance(node, ast.Import)
-            for alias in node.names
-        }
-        assert "click" not in names, module
+        assert "click" not in {name.partition(".")[0] for name in uses(module)}, module
         assert not {"print", "exit", "sys.exit"} & {*calls(module)}, module
 
 
@@ -172,14 +164,7 @@ def test_only_the_command_line_reads_the_environment() -> None:
     for module in MODULES:
         if room(module) == "cli" or is_payload(module) or module in HANDED_ON:
             continue
-        assert not {"os.environ", "os.environb", "os.getenv"} & attributes(module), module
-        names = {
-            alias.name
-            for node in nodes(module)
-            if isinstance(node, ast.ImportFrom) and node.module == "os"
-            for alias in node.names
-        }
-        assert not {"environ", "environb", "getenv"} & names, module
+        assert not {"os.environ", "os.environb", "os.getenv"} & uses(module), module
 
 
 STARTERS = {"system.process", "system.program"}
@@ -194,14 +179,8 @@ def test_only_the_runner_starts_and_ends_processes() -> None:
     for module in MODULES:
         if module in STARTERS or is_payload(module):
             continue
-        used = set(attributes(module))
-        for node in nodes(module):
-            if isinstance(node, ast.Import):
-                used |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                used |= {f"{node.module}.{alias.name}" for alias in node.names}
         allowed = {"os.kill"} if module == "system.signals" else set()
-        assert {name for name in used if STARTS.fullmatch(name)} == allowed, module
+        assert {name for name in uses(module) if STARTS.fullmatch(name)} == allowed, module
 
 
 def test_a_command_is_in_the_file_of_its_name() -> None:
