@@ -364,14 +364,6 @@ def test_several_run_at_once_and_get_their_line(tmp_path: Path) -> None:
         assert (ended.out, ended.how, ended.last_lines(3)) == (b"done\n", "", ["told"])
 
 
-def test_where_one_fails_the_others_have_a_moment_left() -> None:
-    done = side_by_side([python(WAIT), python("raise SystemExit(1)")], limit=600, patience=0.5)
-    assert [ended.how for ended in done] == [
-        "still waited for the others",
-        "ended with exit code 1",
-    ]
-
-
 def test_the_limit_is_for_all_of_them() -> None:
     done = side_by_side([python(WAIT)] * 2, limit=1, patience=600)
     assert [ended.how for ended in done] == ["did not end within 1 s"] * 2

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import patchgen
-from patchgen.core.patch import patchfile, pins, render
+from patchgen.core.patch import patchfile, pins
 from patchgen.errors import OptionsError
 from patchgen.options import resolve
 
@@ -40,13 +40,6 @@ def test_what_was_not_written_by_build_is_refused() -> None:
         patchfile.read(old, PINS[1:], "f")
     with pytest.raises(OptionsError, match="no pin here"):
         patchfile.read(content, PINS[1:], "f")
-
-
-def test_paths_are_in_the_order_of_git() -> None:
-    lines = patchfile.build(OPTIONS, PINS[0]).split(b"\n")
-    files = [line for line in lines if line.startswith(b"diff --git ")]
-    assert files == sorted(files)
-    assert len(files) == len(PINS[0].files) + len(render.new_paths(PINS[0]))
 
 
 def interpreters() -> list[str]:

@@ -160,15 +160,6 @@ def test_a_pin_is_made_like_one_of_its_layout_or_in_a_file(tmp_path: Path) -> No
         pins.of_layout("c10d", SHIPPED)
 
 
-def test_a_new_pin_is_one_file(tmp_path: Path) -> None:
-    """It can stand as the model of the next; only what building it needs is not known."""
-    written = miniature.write(tmp_path)
-    pin = pins.from_json(pins.to_json(written))
-    assert pin.anchors == SHIPPED[0].anchors
-    assert pin.recipe == {}
-    assert pinning.make(str(tmp_path), pin, "v0.0.1", miniature.COMMIT) == written
-
-
 def test_a_pin_in_a_file_without_anchors_and_recipe() -> None:
     data = json.loads(pins.to_json(SHIPPED[0]))
     del data["anchors"], data["recipe"]

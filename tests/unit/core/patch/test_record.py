@@ -24,10 +24,6 @@ def test_round_trip(home: str) -> None:
     assert found == record.Record(PIN.name, __version__, options)
 
 
-def test_builddir_is_not_recorded() -> None:
-    assert "builddir" not in record.dump(resolve({}, {}, "/x"), PIN)
-
-
 def valid() -> dict[str, object]:
     data: dict[str, object] = json.loads(record.dump(resolve({}, {}, "/x"), PIN))
     return data

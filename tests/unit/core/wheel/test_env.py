@@ -1,20 +1,10 @@
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from patchgen.core.wheel import env
-from patchgen.errors import ToolError
-
-
-def test_what_is_not_installed_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name == "rattler" or None)
-    with pytest.raises(ToolError, match=r"^conda-lock: not installed; .* pip install"):
-        env.require()
 
 
 def test_the_commands_load_nothing_heavy_before_they_run() -> None:
