@@ -18,11 +18,10 @@ OTHERS = (
 )
 
 
-def site(
-    root: Path, cgroup: str, mounts: str, files: Mapping[str, object], free: int = 8 * GIB
-) -> str:
+def site(root: Path, cgroup: str, mounts: str, files: Mapping[str, object]) -> str:
+    """A machine with 8 GiB free."""
     texts = {
-        "proc/meminfo": f"MemTotal: 99 kB\nMemAvailable:   {free // 1024} kB\nBuffers: 1 kB\n",
+        "proc/meminfo": f"MemTotal: 99 kB\nMemAvailable:   {8 << 20} kB\nBuffers: 1 kB\n",
         "proc/self/cgroup": cgroup,
         "proc/self/mountinfo": OTHERS + mounts,
         **{f"cg/{name}": str(text) for name, text in files.items()},
@@ -42,17 +41,34 @@ def group(directory: str, limit: object, used: int, cache: int = 0) -> dict[str,
     }
 
 
-def test_what_the_kernel_says_counts_where_nothing_limits_it(tmp_path: Path) -> None:
-    assert machine.memory(site(tmp_path / "a", "0::/\n", MOUNT.format(root="/"), {})) == 8 * GIB
-    assert machine.memory(site(tmp_path / "b", "", "", {})) == 8 * GIB
-    files = group("", "max", 2 * GIB)
-    assert machine.memory(site(tmp_path / "c", "0::/\n", MOUNT.format(root="/"), files)) == 8 * GIB
+CASES: dict[str, tuple[str, str, dict[str, object], int]] = {
+    "no group": ("0::/\n", "/", {}, 8 * GIB),
+    "no limit": ("0::/\n", "/", group("", "max", 2 * GIB), 8 * GIB),
+    "cached files": ("4:cpu:/x\n0::/\n", "/", group("", 4 * GIB, 3 * GIB, 2 * GIB), 3 * GIB),
+    "the narrowest": (
+        "0::/pod\n",
+        "/",
+        {**group("", 4 * GIB, 3 * GIB), **group("pod/", 2 * GIB, 512 * MIB)},
+        1 * GIB,
+    ),
+    "slowed down": (
+        "0::/\n", "/", {**group("", "max", 1 * GIB), "memory.high": 2 * GIB}, 1 * GIB,
+    ),
+    "container": ("0::/docker/abc\n", "/docker/abc", group("", 2 * GIB, 1 * GIB), 1 * GIB),
+    "container elsewhere": ("0::/../elsewhere\n", "/", group("", 2 * GIB, 1 * GIB), 1 * GIB),
+    "over the limit": ("0::/\n", "/", group("", 1 * GIB, 2 * GIB), 0),
+}  # fmt: skip
 
 
-def test_files_that_are_cached_are_not_used(tmp_path: Path) -> None:
-    files = group("", 4 * GIB, 3 * GIB, 2 * GIB)
-    where = "4:cpu:/x\n0::/\n", MOUNT.format(root="/")
-    assert machine.memory(site(tmp_path, *where, files)) == 3 * GIB
+@pytest.mark.parametrize(("cgroup", "top", "files", "free"), CASES.values(), ids=CASES)
+def test_what_is_left(
+    tmp_path: Path, cgroup: str, top: str, files: dict[str, object], free: int
+) -> None:
+    assert machine.memory(site(tmp_path, cgroup, MOUNT.format(root=top), files)) == free
+
+
+def test_a_kernel_without_groups(tmp_path: Path) -> None:
+    assert machine.memory(site(tmp_path, "", "", {})) == 8 * GIB
 
 
 @pytest.mark.parametrize("limited", ["", "pod/", "pod/box/"])
@@ -63,27 +79,3 @@ def test_a_limit_of_a_group_above_counts(tmp_path: Path, limited: str) -> None:
         files |= group(directory, 3 * GIB if mine else "max", 1 * GIB if mine else 512 * MIB)
     where = "0::/pod/box\n", MOUNT.format(root="/")
     assert machine.memory(site(tmp_path, *where, files)) == 2 * GIB
-
-
-def test_the_narrowest_group_counts(tmp_path: Path) -> None:
-    files = {**group("", 4 * GIB, 3 * GIB), **group("pod/", 2 * GIB, 512 * MIB)}
-    where = "0::/pod\n", MOUNT.format(root="/")
-    assert machine.memory(site(tmp_path, *where, files)) == 1 * GIB
-
-
-def test_where_the_kernel_begins_to_slow_a_group_down(tmp_path: Path) -> None:
-    files = {**group("", "max", 1 * GIB), "memory.high": 2 * GIB}
-    assert machine.memory(site(tmp_path, "0::/\n", MOUNT.format(root="/"), files)) == 1 * GIB
-
-
-@pytest.mark.parametrize(
-    ("cgroup", "top"), [("0::/docker/abc\n", "/docker/abc"), ("0::/../elsewhere\n", "/")]
-)
-def test_a_container_that_sees_only_its_own_group(tmp_path: Path, cgroup: str, top: str) -> None:
-    files = group("", 2 * GIB, 1 * GIB)
-    assert machine.memory(site(tmp_path, cgroup, MOUNT.format(root=top), files)) == 1 * GIB
-
-
-def test_a_group_over_its_limit_has_nothing_left(tmp_path: Path) -> None:
-    files = group("", 1 * GIB, 2 * GIB)
-    assert machine.memory(site(tmp_path, "0::/\n", MOUNT.format(root="/"), files)) == 0
