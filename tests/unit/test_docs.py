@@ -17,7 +17,7 @@ import pytest
 import yaml
 from support.pages import Block, all_blocks
 
-from docs import grafana
+from docs import grafana, reference
 from patchgen.cli import main
 from patchgen.options import VARIABLES
 
@@ -260,17 +260,27 @@ def test_runtime_lists_every_variable_that_the_delegate_reads() -> None:
     assert read == {*re.findall(r"SWITCHML_\w+", listed)} - {"SWITCHML_FOR_GLOO"}
 
 
-@pytest.mark.parametrize("name", ["parts.svg", "demo.svg", "compression.svg", "dashboard.svg"])
-def test_pictures_are_small_and_can_be_read_as_text(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("parts.svg", ("script", "torch", "delegate", "client library", "switch")),
+        ("demo.svg", ("stock Gloo", "SwitchML")),
+        ("compression.svg", ("float32", "8 bits", "4 bits, error feedback", "Transformer")),
+        ("dashboard.svg", (*(one.title for one in grafana.panels()), "failover", "node1 rank 1")),
+    ],
+)
+def test_pictures_are_small_and_can_be_read_as_text(name: str, wanted: tuple[str, ...]) -> None:
     data = (ROOT / "docs" / name).read_bytes()
     assert len(data) < 60_000
     texts = ET.fromstring(data).iter("{http://www.w3.org/2000/svg}text")  # noqa: S314  # ours
     words = " ".join(" ".join(one.itertext()) for one in texts)
-    wanted = {
-        "parts.svg": ("script", "torch", "delegate", "client library", "switch"),
-        "demo.svg": ("stock Gloo", "SwitchML"),
-        "compression.svg": ("float32", "8 bits", "4 bits, error feedback", "Transformer"),
-        "dashboard.svg": (*(one.title for one in grafana.panels()), "failover", "node1 rank 1"),
-    }
-    for word in wanted[name]:
+    for word in wanted:
         assert word in words
+
+
+def test_the_reference_is_what_the_program_says() -> None:
+    written = (ROOT / "docs" / "reference.md").read_text()
+    assert written == reference.text(), "run make docs"
+    rows = re.findall(r"^\| `-.*", written, re.MULTILINE)
+    assert len(rows) <= 250, "an option of many commands has one row"
+    assert len([row for row in rows if row.startswith("| `--json")]) < 4

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from docs.reference import commands
 from patchgen.cli import SECTIONS, main
 from patchgen.cli.console import progress
 
 LOGGER = logging.getLogger("patchgen.anything")
-
-
-def commands(command: click.Command, name: str = "") -> Iterator[tuple[str, click.Command]]:
-    if isinstance(command, click.Group):
-        for one in command.list_commands(click.Context(command)):
-            found = command.get_command(click.Context(command), one)
-            assert found is not None
-            yield from commands(found, f"{name} {one}".strip())
-    if name:
-        yield name, command
-
-
-COMMANDS = dict(commands(main))
+COMMANDS = {name.strip(): command for name, command in commands(main, "")}
 
 
 def help_of(*arguments: str) -> str:
