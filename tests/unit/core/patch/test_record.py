@@ -6,17 +6,15 @@ import pytest
 
 from patchgen import __version__
 from patchgen.core.patch import pins, record
-from patchgen.options import Options, resolve
+from patchgen.options import resolve
 
 PIN = pins.shipped()[0]
 
 
 @pytest.mark.parametrize("home", ["/a", "/a b", "/ü", "/\udcff\udcfe", "/'#%{}", "/a@b"])
 def test_round_trip(home: str) -> None:
-    options = Options(
-        flags=("DPDK", "MLX5", "DEBUG"),
-        switchml_home=home, grpc_home="/g", dpdk_home="/d",
-    )  # fmt: skip
+    flags = {"dpdk": True, "mlx5": True, "debug": True}
+    options = resolve({**flags, "switchml_home": home}, {}, "/x")
     line = record.dump(options, PIN)
     assert line.isascii()
     assert "\n" not in line

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import jinja2
 import pytest
@@ -8,10 +9,7 @@ import pytest
 from patchgen.core.patch import pins, record, render
 from patchgen.options import Options, resolve
 
-PLAIN = Options(
-    flags=(),
-    switchml_home="/s", grpc_home="/g", dpdk_home="/d",
-)  # fmt: skip
+PLAIN = resolve({"switchml_home": "/s"}, {}, "/w")
 OTHERS = [
     resolve({"dpdk": True, "mlx5": True}, {}, "/w"),
     resolve({"rdma": True, "debug": True}, {}, "/w"),
@@ -60,27 +58,18 @@ def test_an_undefined_name_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "literal"),
+    ("quote", "value", "quoted"),
     [
-        ("/opt/x", '"/opt/x"'),
-        ('a"b\\c', '"a\\"b\\\\c"'),
-        ("ü1", '"\\303\\2741"'),
-        ("\udcff7", '"\\3777"'),
-        ("??/", '"\\?\\?/"'),
+        (render.quote_cxx, "/opt/x", '"/opt/x"'),
+        (render.quote_cxx, 'a"b\\c', '"a\\"b\\\\c"'),
+        (render.quote_cxx, "ü1", '"\\303\\2741"'),
+        (render.quote_cxx, "\udcff7", '"\\3777"'),
+        (render.quote_cxx, "??/", '"\\?\\?/"'),
+        (render.quote_cmake, "/opt/x", '"/opt/x"'),
+        (render.quote_cmake, "/a b", '"/a b"'),
+        (render.quote_cmake, "${X}@Y@", '"\\${X}\\@Y\\@"'),
+        (render.quote_cmake, 'a"b\\c', '"a\\"b\\\\c"'),
     ],
 )
-def test_cxx_literals(value: str, literal: str) -> None:
-    assert render.quote_cxx(value) == literal
-
-
-@pytest.mark.parametrize(
-    ("value", "argument"),
-    [
-        ("/opt/x", '"/opt/x"'),
-        ("/a b", '"/a b"'),
-        ("${X}@Y@", '"\\${X}\\@Y\\@"'),
-        ('a"b\\c', '"a\\"b\\\\c"'),
-    ],
-)
-def test_cmake_arguments(value: str, argument: str) -> None:
-    assert render.quote_cmake(value) == argument
+def test_quotes(quote: Callable[[str], str], value: str, quoted: str) -> None:
+    assert quote(value) == quoted

@@ -35,26 +35,20 @@ def refusal(*files: Path) -> str:
     return str(caught.value)
 
 
-def test_the_first_axis_counts_the_workers(tmp_path: Path) -> None:
-    file = saved(tmp_path / "a.npy", VALUES)
+@pytest.mark.parametrize(
+    "values",
+    [VALUES, *(VALUES.astype(dtype) for dtype in ("<f8", ">f4", "<f2")), np.asfortranarray(VALUES)],
+    ids=["float32", "<f8", ">f4", "<f2", "columns first"],
+)
+def test_the_first_axis_counts_the_workers(tmp_path: Path, values: NDArray[np.generic]) -> None:
+    """Other floats become float32."""
+    file = saved(tmp_path / "a.npy", values)
     assert np.array_equal(read(file), VALUES.reshape(2, 12))
-
-
-@pytest.mark.parametrize("dtype", ["<f8", ">f4", "<f2"])
-def test_other_floats_become_float32(tmp_path: Path, dtype: str) -> None:
-    assert np.array_equal(
-        read(saved(tmp_path / "a.npy", VALUES.astype(dtype))), VALUES.reshape(2, 12)
-    )
 
 
 def test_float64_beyond_float32_is_inf(tmp_path: Path) -> None:
     values = np.array([[1e300, 1e-300], [1, 2]])
     assert read(saved(tmp_path / "a.npy", values)).tolist() == [[np.inf, 0], [1, 2]]
-
-
-def test_columns_first(tmp_path: Path) -> None:
-    file = saved(tmp_path / "a.npy", np.asfortranarray(VALUES))
-    assert np.array_equal(read(file), VALUES.reshape(2, 12))
 
 
 def test_a_file_for_each_worker(tmp_path: Path) -> None:

@@ -12,21 +12,15 @@ from patchgen.cli import main
 from patchgen.extras.lab import simulator
 
 
-def test_the_steps_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_steps_and_what_can_be_pasted_into_a_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     archive = tmp_path / "archive.a"
     archive.touch()
     monkeypatch.setattr(simulator, "_build", lambda *_, **__: archive)
-    prefix = tmp_path / "home"
+    prefix = tmp_path / "the user's $HOME"
     done = CliRunner().invoke(main, ["simulator", "install", "-o", str(prefix)])
     assert done.exit_code == 0, done.output
     assert f"installing into {prefix}\n" in done.output
-
-
-def test_the_home_can_be_pasted_into_a_shell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(simulator, "install", lambda *_, **__: None)
-    prefix = tmp_path / "the user's $HOME"
-    done = CliRunner().invoke(main, ["simulator", "install", "-o", str(prefix)])
     assignment = done.output.partition("use it with: ")[2].strip()
     assert shlex.split(assignment) == [f"SWITCHML_HOME={prefix}"]

@@ -21,34 +21,29 @@ def test_nothing_is_kept_of_what_failed(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "run") == []
 
 
-def test_a_cache_that_cannot_be_written_is_refused_before_anything_is_made(tmp_path: Path) -> None:
-    def make(directory: str) -> None:
-        raise AssertionError(directory)
+def unwanted(directory: str) -> None:
+    raise AssertionError(directory)
 
+
+def test_a_cache_that_cannot_be_written_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(FileError, match=f"^{tmp_path}/file/run: Not a directory; name .* --cache"):
-        cache.get_or_make(str(tmp_path / "file"), "thing", [], make)
+        cache.get_or_make(str(tmp_path / "file"), "thing", [], unwanted)
 
 
 def test_a_cache_where_nothing_runs_is_refused_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def make(directory: str) -> None:
-        raise AssertionError(directory)
-
     monkeypatch.setattr("os.statvfs", lambda _: types.SimpleNamespace(f_flag=os.ST_NOEXEC))
     with pytest.raises(FileError, match=r"mounted noexec, .* --cache or XDG_CACHE_HOME"):
-        cache.get_or_make(str(tmp_path), "thing", [], make)
+        cache.get_or_make(str(tmp_path), "thing", [], unwanted)
 
 
 def test_a_cache_that_has_it_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = cache.get_or_make(str(tmp_path), "thing", [], lambda _: None)
 
-    def refuse(path: str) -> None:
-        raise FileError(path)
-
-    monkeypatch.setattr("patchgen.system.outputs.try_directory", refuse)
-    assert cache.get_or_make(str(tmp_path), "thing", [], refuse).path == made.path
+    monkeypatch.setattr("patchgen.system.outputs.try_directory", unwanted)
+    assert cache.get_or_make(str(tmp_path), "thing", [], unwanted).path == made.path
 
 
 def test_another_run_was_quicker(tmp_path: Path) -> None:
