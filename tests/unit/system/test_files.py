@@ -4,23 +4,12 @@ import hashlib
 import os
 import signal
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from support.waiting import read_rest
 
 from patchgen.errors import FileError
 from patchgen.system import files
-
-PARENT = """
-import time
-from patchgen.system import files
-with files.scratch("verify") as directory:
-    print(directory, flush=True)
-    time.sleep(600)
-"""
 
 
 def refuse(*_: object) -> None:
@@ -102,21 +91,6 @@ def test_what_is_written_bit_by_bit_appears_whole(tmp_path: Path) -> None:
         file.write(b"new")
         assert path.read_text() == "old"
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("f", "new")]
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_nothing_is_left_after_a_signal(number: signal.Signals, tmp_path: Path) -> None:
-    environ = {**os.environ, "TMPDIR": str(tmp_path)}
-    with subprocess.Popen(
-        [sys.executable, "-c", PARENT], env=environ, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    ) as parent:  # fmt: skip
-        assert parent.stdout is not None
-        assert os.path.isdir(parent.stdout.readline().strip())
-        parent.send_signal(number)
-        read_rest(parent)
-    assert parent.returncode == -number
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_handler_of_the_caller_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

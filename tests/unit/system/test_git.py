@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,12 +14,14 @@ from patchgen.errors import FileError, ToolError
 from patchgen.system import objects
 from patchgen.system.git import Git, GitError, Head, Submodule, environment, head
 
+REAL = shutil.which("git")
+
 
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Git:
     """A program in the place of git, which shows only what it does to repositories."""
     path = tmp_path / "bin/git"
-    path.parent.mkdir()
-    proof = f'[ "$1" != hash-object ] || exec {shutil.which("git")} "$@"'
+    path.parent.mkdir(exist_ok=True)
+    proof = f'[ "$1" != hash-object ] || exec {REAL} "$@"'
     path.write_text(f"#!/bin/sh\n{proof}\n{text}\n")
     path.chmod(0o755)
     monkeypatch.setenv("PATH", str(path.parent), prepend=":")
@@ -81,7 +83,14 @@ def test_a_failure_has_the_words_of_git(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_full_disk_is_an_error_of_the_file_system(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Git does not say of every file why it could not write it."""
     git = script(tmp_path, monkeypatch, "echo fatal: write: No space left on device >&2; exit 128")
+    with pytest.raises(FileError, match="make room"):
+        git("fetch", git_dir=str(tmp_path))
+    git = script(tmp_path, monkeypatch, "echo \"fatal: couldn't write 'HEAD.lock'\" >&2; exit 128")
+    with pytest.raises(GitError):
+        git("fetch", git_dir=str(tmp_path))
+    monkeypatch.setattr("patchgen.system.files.room", lambda _: 4096)
     with pytest.raises(FileError, match="make room"):
         git("fetch", git_dir=str(tmp_path))
 
@@ -97,20 +106,11 @@ def test_stopping_ends_git_and_what_it_started(
     started = tmp_path / "started"
     text = f'sleep 600 & echo "$!" >"{started}.part"; mv "{started}.part" "{started}"; wait'
     git = script(tmp_path, monkeypatch, text)
-    failures = []
-
-    def call() -> None:
-        try:
-            git("fetch", git_dir=str(tmp_path))
-        except GitError as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=call)
-    thread.start()
-    until(started.exists)
-    git.stop()
-    thread.join(ENOUGH)
-    assert len(failures) == 1
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(git, "fetch", git_dir=str(tmp_path))
+        until(started.exists)
+        git.stop()
+        assert isinstance(call.exception(ENOUGH), GitError)
     assert has_ended(started.read_text().strip())
     with pytest.raises(GitError, match="stopped"):
         git("fetch", git_dir=str(tmp_path))
@@ -192,15 +192,3 @@ def test_a_repository_whose_work_tree_is_gone_can_be_asked(repository: Path) -> 
     git = Git()
     assert git.file(commit, "file.txt", str(moved / ".git")) == b"text\n"
     assert git.epoch(commit, str(moved / ".git")) > 1_500_000_000
-
-
-def test_a_disk_that_is_all_but_full_is_what_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Git does not say of every file why it could not write it."""
-    git = script(tmp_path, monkeypatch, "echo \"fatal: couldn't write 'HEAD.lock'\" >&2; exit 128")
-    with pytest.raises(GitError):
-        git("fetch", git_dir=str(tmp_path))
-    monkeypatch.setattr("patchgen.system.files.room", lambda _: 4096)
-    with pytest.raises(FileError, match="make room"):
-        git("fetch", git_dir=str(tmp_path))

@@ -43,7 +43,8 @@ def names(place: Path) -> list[str]:
 def test_a_killed_run_is_cleaned_up_after_and_a_living_one_is_left_alone(place: Path) -> None:
     environ = {**os.environ, "TMPDIR": str(place)}
     runs, theirs = [], []
-    for _ in range(3):
+    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1]
+    for _ in range(1 + len(numbers)):
         runs.append(
             subprocess.Popen([sys.executable, "-c", HOLDS], env=environ, stdout=subprocess.PIPE)
         )
@@ -56,7 +57,7 @@ def test_a_killed_run_is_cleaned_up_after_and_a_living_one_is_left_alone(place: 
         with files.scratch("verify") as ours:
             assert names(place) == sorted([*theirs[1:], os.path.basename(ours)])
         assert names(place) == sorted(theirs[1:])
-        for run, number in zip(runs[1:], [signal.SIGTERM, signal.SIGUSR1]):
+        for run, number in zip(runs[1:], numbers):
             run.send_signal(number)
             assert run.wait() == -number
         assert names(place) == []

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -187,20 +188,13 @@ def test_a_signal_ends_the_program_too(
 ) -> None:
     stop = threading.Event()
     path = tmp_path / "pid"
-    caught: list[NoAnswer] = []
-
-    def ask() -> None:
-        try:
-            run(["sh", "-c", HANGS, path], limit=limit, stop=stop, supervised=supervised)
-        except NoAnswer as error:
-            caught.append(error)
-
-    thread = threading.Thread(target=ask)
-    thread.start()
-    until(path.exists)
-    stop.set()
-    thread.join(ENOUGH)
-    assert [str(error).endswith(": stopped") for error in caught] == [True]
+    command: list[str | Path] = ["sh", "-c", HANGS, path]
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(run, command, limit=limit, stop=stop, supervised=supervised)
+        until(path.exists)
+        stop.set()
+        with pytest.raises(NoAnswer, match=r": stopped$"):
+            call.result(ENOUGH)
     assert has_ended(path.read_text().strip())
 
 
@@ -270,7 +264,7 @@ def test_what_a_supervisor_leaves_that_was_killed_ends_with_the_run(tmp_path: Pa
     assert has_ended(path.read_text().strip())
 
 
-@pytest.mark.parametrize("supervised", [False, True])
+@supervised
 def test_it_has_time_to_end_by_itself(tmp_path: Path, *, supervised: bool) -> None:
     """Only the program is told; what it says until it ends is given out."""
     code = (
