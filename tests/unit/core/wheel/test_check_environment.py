@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from patchgen.core.library.archive import Archive
 from patchgen.core.patch import pins
 from patchgen.core.wheel import env
 from patchgen.core.wheel.check import ACCEPTABLE, link, programs, python, room
-from patchgen.core.wheel.check.advice import NOT_LOCKED, of_lock
+from patchgen.core.wheel.check.advice import NOT_LOCKED, of_lock, relock
 from patchgen.core.wheel.check.environment import LockedEnvironment, find_environment
 from patchgen.core.wheel.check.facts import Client, Facts
 from patchgen.core.wheel.request import BuildRequest
@@ -44,6 +45,7 @@ GOOD = {
     "setuptools": "59.8.0", "wheel": "0.38.4", "numpy": "1.21.6", "pyyaml": "6.0",
     "cudatoolkit-dev": "10.1.243",
 }  # fmt: skip
+PACKAGES = "Python packages"  # a row
 RELOCK = "in the environment file, then run: switchml-patch env lock"
 MAKE = "run: switchml-patch env lock; or --python PYTHON builds without an environment"
 PLATFORM = env.platform()  # of conda
@@ -114,25 +116,33 @@ def test_an_environment_takes_room_too(
     assert row.found.endswith(f"GiB free, {needed} needed")
 
 
+OTHER = "PyTorch 1.7.1 builds with"
+
+
 @pytest.mark.parametrize(
-    ("package", "version", "row", "problem"),
+    ("packages", "row", "problem"),
     [
-        ("gxx_linux-64", "9.5.0", "compiler", "gcc 9.5.0: PyTorch 1.7.1 builds with >=7,<9"),
-        ("cmake", "4.0.1", "cmake", "cmake 4.0.1: PyTorch 1.7.1 builds with >=3.15,<4"),
-        ("cudatoolkit-dev", "11.8.0", "CUDA", "CUDA 11.8.0: PyTorch 1.7.1 builds with ==10.1.*"),
-        ("python", "3.11.0", "Python", "Python 3.11.0: PyTorch 1.7.1 builds with >=3.6.2,<3.10"),
+        ({"gxx_linux-64": "9.5.0"}, "compiler", f"gcc 9.5.0: {OTHER} >=7,<9; change it"),
+        ({"cmake": "4.0.1"}, "cmake", f"cmake 4.0.1: {OTHER} >=3.15,<4; change it"),
+        ({"cudatoolkit-dev": "11.8.0"}, "CUDA", f"CUDA 11.8.0: {OTHER} ==10.1.*; change it"),
+        ({"python": "3.11.0"}, "Python", f"Python 3.11.0: {OTHER} >=3.6.2,<3.10; change it"),
+        ({"python": ""}, "Python", f"{NOT_LOCKED}; put python>=3.6.2,<3.10"),
+        ({"python": "3.6.15"}, PACKAGES, f"dataclasses: {NOT_LOCKED}; put dataclasses"),
+        ({"python": "3.6.15", "dataclasses": "0.8"}, PACKAGES, ""),
+        ({"pyyaml": ""}, PACKAGES, f"pyyaml: {NOT_LOCKED}; put pyyaml"),
+        ({"mkl": "2024.2.0"}, PACKAGES, f"mkl 2024.2.0: {OTHER} <2024.1; put mkl<2024.1"),
+        (
+            {"numpy": ""},
+            "numpy (optional)",
+            "not there: torch is built without from_numpy() and numpy(); put numpy<1.24",
+        ),
     ],
 )
-def test_a_version_of_a_lock(package: str, version: str, row: str, problem: str) -> None:
-    found = rows(locked({**GOOD, package: version}))[row]
-    assert found.problems == (f"{problem}; change it {RELOCK}",)
-    assert found.required
-
-
-def test_python_3_6_needs_a_package_that_later_ones_have() -> None:
-    row = rows(locked({**GOOD, "python": "3.6.15"}))["Python packages"]
-    assert row.problems == (f"dataclasses: not in the lock; put dataclasses {RELOCK}",)
-    assert rows(locked({**GOOD, "python": "3.6.15", "dataclasses": "0.8"}))["Python packages"].ok
+def test_what_a_lock_has_and_lacks(packages: dict[str, str], row: str, problem: str) -> None:
+    there = {name: version for name, version in {**GOOD, **packages}.items() if version}
+    found = rows(locked(there))[row]
+    assert found.problems == ((f"{problem} {RELOCK}",) if problem else ())
+    assert found.required == ("optional" not in row)
 
 
 @pytest.mark.parametrize(
@@ -178,41 +188,43 @@ def test_blas_of_a_lock(packages: dict[str, str], found: str) -> None:
     assert not [*link.check_blas(replace(locked(GOOD), request=replace(ask(), pin=free)))]
 
 
+GLOG = f"glog 0.7.1: the client library builds with <0.6; {relock()}"
+
+
+@pytest.mark.parametrize(
+    ("packages", "simulator", "found", "problems"),
+    [
+        ({"glog": "0.5.0", "boost-cpp": "1.74"}, False, "glog 0.5.0, boost-cpp 1.74", []),
+        ({"glog": "0.7.1", "boost-cpp": "1.74"}, True, "glog 0.7.1, boost-cpp 1.74", []),
+        ({"glog": "0.7.1", "boost-cpp": "1.74"}, False, "glog 0.7.1, boost-cpp 1.74", [GLOG]),
+        (
+            {"libboost-devel": "1.86"},
+            True,
+            "boost-cpp 1.86",
+            [f"no library glog in the lock; {relock('put glog')}"],
+        ),
+    ],
+)
+def test_libraries_of_a_lock(
+    packages: dict[str, str], found: str, problems: list[str], *, simulator: bool
+) -> None:
+    client = Client(Archive((), timeouts=True, cxx11_abi=True, simulator=simulator))
+    names = ("glog", "boost_program_options")
+    row = link.find_in_lock(names, replace(locked(packages), client=client))
+    assert row == Check("libraries", tuple(problems), found)
+
+
 def test_mkl_counts_where_the_lock_has_it() -> None:
-    assert "mkl" not in rows(locked(GOOD))["Python packages"].found
-    found = rows(locked({**GOOD, "mkl": "2020.4"}))["Python packages"]
+    assert "mkl" not in rows(locked(GOOD))[PACKAGES].found
+    found = rows(locked({**GOOD, "mkl": "2020.4"}))[PACKAGES]
     assert found.ok
     assert found.found.endswith(", mkl 2020.4")
-    row = rows(locked({**GOOD, "mkl": "2024.2.0"}))["Python packages"]
-    wrong = "mkl 2024.2.0: PyTorch 1.7.1 builds with <2024.1"
-    assert row.problems == (f"{wrong}; put mkl<2024.1 {RELOCK}",)
 
 
 def test_gcc_9_is_refused_with_cuda_only() -> None:
     packages = {**GOOD, "gxx_linux-64": "9.5.0"}
     assert rows(locked(packages, USE_CUDA="0"))["compiler"].ok
     assert not rows(locked(packages, USE_CUDA="1"))["compiler"].ok
-
-
-@pytest.mark.parametrize(
-    ("package", "row", "problem", "required"),
-    [
-        ("python", "Python", f"{NOT_LOCKED}; put python>=3.6.2,<3.10 {RELOCK}", True),
-        ("pyyaml", "Python packages", f"pyyaml: {NOT_LOCKED}; put pyyaml {RELOCK}", True),
-        (
-            "numpy",
-            "numpy (optional)",
-            "not there: torch is built without from_numpy() and numpy(); put numpy<1.24 " + RELOCK,
-            False,
-        ),
-    ],
-)
-def test_a_package_that_a_lock_lacks(
-    package: str, row: str, problem: str, *, required: bool
-) -> None:
-    packages = {name: version for name, version in GOOD.items() if name != package}
-    found = rows(locked(packages))[row]
-    assert (found.problems, found.required) == ((problem,), required)
 
 
 @pytest.mark.parametrize(

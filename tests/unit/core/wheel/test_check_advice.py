@@ -2,16 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchgen.core.library.archive import Archive
-from patchgen.core.patch import pins
-from patchgen.core.wheel.check import advice, link
-from patchgen.core.wheel.check.environment import LockedEnvironment
-from patchgen.core.wheel.check.facts import Client, Facts
-from patchgen.core.wheel.request import BuildRequest
-from patchgen.options import resolve
-from patchgen.system.checks import Check
-
-ALWAYS = ("glog", "boost_program_options")
+from patchgen.core.wheel.check import advice
 
 
 @pytest.mark.parametrize(
@@ -94,34 +85,3 @@ ALWAYS = ("glog", "boost_program_options")
 )
 def test_what_a_linker_says(output: str, expected: list[str], *, conda: bool) -> None:
     assert advice.explain_linker(output, conda=conda) == expected
-
-
-def locked(packages: dict[str, str], *, simulator: bool) -> Facts:
-    pin = pins.find("v1.7.1", pins.shipped())
-    request = BuildRequest(pin, resolve({}, {}, "/"), "/w", "", None, "/conda-lock.yml", "", {})
-    client = Client(Archive((), timeouts=True, cxx11_abi=True, simulator=simulator))
-    return Facts(request, client, LockedEnvironment(packages=packages))
-
-
-GLOG = f"glog 0.7.1: the client library builds with <0.6; {advice.relock()}"
-
-
-@pytest.mark.parametrize(
-    ("packages", "simulator", "found", "problems"),
-    [
-        ({"glog": "0.5.0", "boost-cpp": "1.74"}, False, "glog 0.5.0, boost-cpp 1.74", []),
-        ({"glog": "0.7.1", "boost-cpp": "1.74"}, True, "glog 0.7.1, boost-cpp 1.74", []),
-        ({"glog": "0.7.1", "boost-cpp": "1.74"}, False, "glog 0.7.1, boost-cpp 1.74", [GLOG]),
-        (
-            {"libboost-devel": "1.86"},
-            True,
-            "boost-cpp 1.86",
-            [f"no library glog in the lock; {advice.relock('put glog')}"],
-        ),
-    ],
-)
-def test_libraries_of_a_lock(
-    packages: dict[str, str], found: str, problems: list[str], *, simulator: bool
-) -> None:
-    row = link.find_in_lock(ALWAYS, locked(packages, simulator=simulator))
-    assert row == Check("libraries", tuple(problems), found)
