@@ -375,22 +375,40 @@ def counts(sent: int, answers: int, wrong: int = 0) -> dict[str, int]:
 PROBE = {"step": "probe", "objection": "it did not finish"}
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        (counts(0, 0), counts(9, 0), ("packets", ["h0"], "no packet left the card")),
-        (counts(9, 5), counts(9, 0), ("answers", ["h1"], "sent 9, no answer")),
-        (counts(9, 0), counts(9, 0, 2),
-         ("answers", ["h0", "h1"], "sent 9, no answer")),
-        (counts(9, 5), counts(9, 3), ("answers", ["h1"], "sent 9, 3 answered")),
-    ],
-)  # fmt: skip
-def test_packets_that_do_not_come_back(
-    first: dict[str, int], second: dict[str, int], expected: tuple[str, list[str], str]
+def probed(packets: dict[str, int] | None) -> dict[str, Any]:
+    return {**PROBE, "packets": packets}
+
+
+BOTH = ["h0", "h1"]
+OTHER = {"step": "capabilities", "reason": "rank 1: it has no mood"}
+FAULTS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, list[str], str]]] = {
+    "nothing sent": (
+        probed(counts(0, 0)), probed(counts(9, 0)), ("packets", ["h0"], "no packet left the card"),
+    ),
+    "no answer": (
+        probed(counts(9, 5)), probed(counts(9, 0)), ("answers", ["h1"], "sent 9, no answer"),
+    ),
+    "wrong answers": (
+        probed(counts(9, 0)), probed(counts(9, 0, 2)), ("answers", BOTH, "sent 9, no answer"),
+    ),
+    "few answers": (
+        probed(counts(9, 5)), probed(counts(9, 3)), ("answers", ["h1"], "sent 9, 3 answered"),
+    ),
+    "no counts": (probed(None), probed(None), ("answers", BOTH, "it did not finish")),
+    "wrong sums": (
+        {"step": "sums"}, {"step": "sums", "objection": "wrong"}, ("sums", ["h1"], "wrong"),
+    ),
+    "failed over": ({}, {"failover": {"reason": "why"}}, ("sums", ["h1"], "why")),
+    "failed": ({}, {"failure": "why"}, ("sums", ["h1"], "why")),
+    "another reason": (OTHER, OTHER, ("sums", BOTH, OTHER["reason"])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "second", "expected"), FAULTS.values(), ids=FAULTS)
+def test_the_check_and_the_hosts_at_fault(
+    first: dict[str, Any], second: dict[str, Any], expected: tuple[str, list[str], str]
 ) -> None:
-    ranks = [rank(0, report={**PROBE, "packets": first}),
-             rank(1, report={**PROBE, "packets": second})]  # fmt: skip
-    assert failed(*ranks) == expected
+    assert failed(rank(0, report=first), rank(1, report=second)) == expected
 
 
 def test_plugin_that_torch_does_not_load() -> None:
@@ -449,35 +467,11 @@ def test_a_proxy_before_the_controller(environ: dict[str, str], name: str) -> No
     assert found == ("session", ["h1"], refused["objection"] + more)
 
 
-def test_wrong_sums() -> None:
-    wrong = {"step": "sums", "objection": "wrong sums"}
-    ranks = [rank(0, report={"step": "sums"}), rank(1, report=wrong)]
-    assert failed(*ranks) == ("sums", ["h1"], wrong["objection"])
-
-
-@pytest.mark.parametrize("failed_over", [False, True])
-def test_an_allreduce_that_fails_while_it_is_measured(*, failed_over: bool) -> None:
-    why = "rank 1: the allreduce did not finish"
-    broken = {"failover": {"reason": why}} if failed_over else {"failure": why}
-    assert failed(rank(0), rank(1, report=broken)) == ("sums", ["h1"], why)
-
-
-def test_a_library_that_does_not_count() -> None:
-    ranks = [rank(number, report={**PROBE, "packets": None}) for number in (0, 1)]
-    assert failed(*ranks) == ("answers", ["h0", "h1"], PROBE["objection"])
-
-
 def test_sums_that_are_none() -> None:
     fake = {"decision": "WARNING: no sums"}
     verdict = checks.judge([rank(0, report=fake), rank(1, report=fake)])
     assert verdict.failed is None
     assert [one.state for one in verdict.findings["sums"]] == ["doubtful"] * 2
-
-
-def test_a_group_that_does_not_delegate_for_another_reason() -> None:
-    other = {"step": "capabilities", "reason": "rank 1: it has no mood"}
-    ranks = [rank(number, report=other) for number in (0, 1)]
-    assert failed(*ranks) == ("sums", ["h0", "h1"], other["reason"])
 
 
 def test_gloo_does_not_connect() -> None:
@@ -545,12 +539,8 @@ def test_a_table_of_many_ranks() -> None:
     for one in ranks:
         one["world"] = 4
     ranks[3]["machine"] = [("doubtful", "cores 0 are slow")]
-    ranks[2]["attempt"]["report"].update(
-        step="capabilities", passed=[], objection="no switchml.cfg"
-    )
-    ranks[3]["attempt"]["report"].update(
-        step="capabilities", passed=[], objection="no switchml.cfg"
-    )
+    for one in ranks[2:]:
+        one["attempt"]["report"].update(step="capabilities", passed=[], objection="no switchml.cfg")
     lines = [*table.lines(table.data(checks.judge(ranks)))]
     assert lines[0].split()[:4] == ["host", "ranks", "of", "it"]
     assert [line.split()[:2] for line in lines[1:3]] == [["h0", "0-1"], ["h1", "2-3"]]
