@@ -7,24 +7,23 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
-from support.waiting import ENOUGH
+from support.waiting import captured
 
 import patchgen
 from patchgen.core.torch import probe_torch
 from patchgen.errors import ToolError
 from patchgen.system import interpreter
+from patchgen.system.payload import supervisor
 
 PAYLOADS = sorted(Path(patchgen.__file__).parent.rglob("payload"))
 FILES = [path for payload in PAYLOADS for path in sorted(payload.rglob("*.py"))]
 OLDEST = (3, 6)
 NEED_TORCH = {"train"}
-VERSION = "import sys; print(*sys.version_info[:2])"
 COMPILE = """
 import sys
 for path in sys.argv[1:]:
@@ -41,20 +40,15 @@ for name in sys.argv[2:]:
 
 @cache
 def version(python: str) -> tuple[int, ...]:
-    done = subprocess.run(
-        [python, "-I", "-c", VERSION], capture_output=True, text=True, check=False, timeout=ENOUGH
-    )
+    done = captured([python, "-I", "-c", "import sys; print(*sys.version_info[:2])"])
     return tuple(map(int, done.stdout.split())) if done.returncode == 0 else ()
 
 
 def pythons() -> list[str]:
     """One for each version: of PATH, of the system, and of pyenv."""
     root = Path(os.environ.get("PYENV_ROOT") or Path("~/.pyenv").expanduser())
-    places = [
-        sys.executable,
-        *map(str, Path("/usr/bin").glob("python3.*")),
-        *map(str, root.glob("versions/*/bin/python")),
-    ]
+    found_here = (*Path("/usr/bin").glob("python3.*"), *root.glob("versions/*/bin/python"))
+    places = [sys.executable, *map(str, found_here)]
     usable = [place for place in places if re.fullmatch(r"python[0-9.]*", os.path.basename(place))]
     found = {version(place): place for place in reversed(usable)}
     minors = {key[:2] for key in found}
@@ -67,11 +61,8 @@ PYTHONS = pythons()
 
 
 def run(python: str, *arguments: str, code: int = 0) -> str:
-    done = subprocess.run(
-        [python, "-W", "error", "-B", *arguments],
-        capture_output=True, text=True, check=False, timeout=ENOUGH,
-        env={"PATH": os.environ["PATH"]},
-    )  # fmt: skip
+    command = [python, "-W", "error", "-B", *arguments]
+    done = captured(command, env={"PATH": os.environ["PATH"]})
     assert (done.returncode, done.stderr) == (code, ""), done.stderr
     return done.stdout
 
@@ -98,13 +89,9 @@ def test_every_file_needs_its_standard_library_only(payload: Path, python: str) 
 
 def supervised(python: str, *command: str) -> tuple[int, str, str, bytes]:
     """The return code, stdout and stderr of a command, and what is told of its start."""
-    from patchgen.system.payload import supervisor
-
     (stop, hold), (message, tells) = os.pipe(), os.pipe()
-    done = subprocess.run(
-        [python, "-I", supervisor.__file__, str(stop), str(tells), *command],
-        pass_fds=[stop, tells], capture_output=True, text=True, check=False, timeout=ENOUGH,
-    )  # fmt: skip
+    program = [python, "-I", supervisor.__file__, str(stop), str(tells), *command]
+    done = captured(program, pass_fds=[stop, tells])
     for end in (stop, hold, tells):
         os.close(end)
     with open(message, "rb") as file:

@@ -11,22 +11,15 @@ import pytest
 from patchgen.errors import TreeError
 from patchgen.system import lock
 
-HELD = "another run is at work here; wait for its end"
-
-
-def start_child(descriptor: int, seconds: float) -> int:
-    """A child that has a lock as a program has it that is about to be started."""
-    assert lock.try_lock(descriptor)
-    child = os.fork()
-    if child == 0:
-        time.sleep(seconds)
-        os._exit(0)
-    return child
-
 
 def test_a_program_that_a_killed_run_was_starting_is_waited_for(tmp_path: Path) -> None:
+    """A child has the lock, as a program has it that is about to be started."""
     with lock.opened(str(tmp_path)) as descriptor:
-        child = start_child(descriptor, 0.3)
+        assert lock.try_lock(descriptor)
+        child = os.fork()
+        if child == 0:
+            time.sleep(0.3)
+            os._exit(0)
     with lock.held(str(tmp_path)):
         pass
     os.waitpid(child, 0)
@@ -35,7 +28,7 @@ def test_a_program_that_a_killed_run_was_starting_is_waited_for(tmp_path: Path) 
 def test_another_run_is_not_waited_for(tmp_path: Path) -> None:
     with (
         lock.held(str(tmp_path)),
-        pytest.raises(TreeError, match=HELD),
+        pytest.raises(TreeError, match="another run is at work here; wait for its end"),
         lock.held(str(tmp_path)),
     ):
         pass

@@ -34,14 +34,11 @@ from patchgen.system.process import (  # fmt: skip
 )
 from patchgen.system.program import without_git
 
-REVERSED = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read()[::-1])"
-WAIT = "import time; time.sleep(600)"
 FD_SETSIZE = 1024  # of select(2)
 # Tells the process that it starts, and waits for it in vain.
 HANGS = 'sleep 600 & echo "$!" >"$0.part"; mv "$0.part" "$0"; wait'
 # The same, but what it starts has a session of its own and nobody who waits for it.
 ESCAPES = 'setsid sh -c \'echo "$$" >"$0.part"; mv "$0.part" "$0"; exec sleep 600\' "$0" & '
-DETACHED = ESCAPES + 'until [ -e "$0" ]; do sleep 0.01; done'
 supervised = pytest.mark.parametrize("supervised", [False, True])
 
 
@@ -53,7 +50,8 @@ def python(code: str, *, cwd: Path | None = None, **given: object) -> Program:
 
 @supervised
 def test_output_and_input_are_bytes(*, supervised: bool) -> None:
-    command = [sys.executable, "-c", REVERSED]
+    code = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read()[::-1])"
+    command = [sys.executable, "-c", code]
     assert run(command, stdin=b"\xff\0a", limit=None, supervised=supervised) == b"a\0\xff"
     big = b"\xff\0a" * 100_000
     assert run(command, stdin=big, limit=LIMIT, supervised=supervised) == big[::-1]
@@ -200,7 +198,8 @@ def test_a_signal_ends_the_program_too(
 
 def test_what_a_supervised_program_leaves_ends_with_it(tmp_path: Path) -> None:
     path = tmp_path / "pid"
-    run(["sh", "-c", DETACHED, path], limit=None, supervised=True)
+    script = ESCAPES + 'until [ -e "$0" ]; do sleep 0.01; done'
+    run(["sh", "-c", script, path], limit=None, supervised=True)
     assert has_ended(path.read_text().strip())
 
 
@@ -359,7 +358,7 @@ def test_several_run_at_once_and_get_their_line(tmp_path: Path) -> None:
 
 
 def test_the_limit_is_for_all_of_them() -> None:
-    done = side_by_side([python(WAIT)] * 2, limit=1, patience=600)
+    done = side_by_side([Program(["sleep", "600"])] * 2, limit=1, patience=600)
     assert [ended.how for ended in done] == ["did not end within 1 s"] * 2
 
 

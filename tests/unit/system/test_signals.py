@@ -8,12 +8,6 @@ import sys
 import pytest
 from support.waiting import captured
 
-INTERRUPTED = """
-import os, signal, time
-os.kill(os.getpid(), {number})
-time.sleep(600)
-"""
-
 
 @pytest.mark.parametrize(
     ("number", "code", "message"), [(2, 130, "interrupted\n"), (15, -15, ""), (1, -1, "")]
@@ -24,11 +18,12 @@ def test_a_signal_while_modules_are_imported(
 ) -> None:
     """The module of that name is one that is interrupted when it is imported."""
     finder = f"""
-import importlib.abc, importlib.util, sys
+import importlib.abc, importlib.util, os, sys, time
 class Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, name, *_):
         if name == {module!r}:
-            exec({INTERRUPTED.format(number=number)!r})
+            os.kill(os.getpid(), {number})
+            time.sleep(600)
 sys.meta_path.insert(0, Finder())
 for name in [name for name in sys.modules if name.split(".")[0] == {module!r}]:
     del sys.modules[name]

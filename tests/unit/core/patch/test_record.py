@@ -22,11 +22,6 @@ def test_round_trip(home: str) -> None:
     assert found == record.Record(PIN.name, __version__, options)
 
 
-def valid() -> dict[str, object]:
-    data: dict[str, object] = json.loads(record.dump(resolve({}, {}, "/x"), PIN))
-    return data
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -42,7 +37,7 @@ def valid() -> dict[str, object]:
     ],
 )
 def test_what_is_not_a_record(change: dict[str, object]) -> None:
-    data = {**valid(), **change}
+    data = {**json.loads(record.dump(resolve({}, {}, "/x"), PIN)), **change}
     assert record.parse(f"{record.PREFIX}{json.dumps(data)}\n".encode()) is None
 
 
