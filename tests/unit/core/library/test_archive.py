@@ -14,6 +14,11 @@ from patchgen.core.wheel.check.facts import find_client
 from patchgen.options import resolve
 
 ENTRY = b"_ZN8switchml7Context11GetInstanceEv\0"
+MARK = Mark(
+    "b5c74a04fa66faa82acab154a4e21c8f76d913f2",
+    ("DPDK", "MLX5", "DUMMY", "TIMEOUTS"),
+    ("duplicates", "resent-id"),
+)
 MARKS = {
     "DPDK": b"_ZTVN8switchml11DpdkBackendE\0",
     "RDMA": b"_ZTVN8switchml11RdmaBackendE\0",
@@ -53,17 +58,7 @@ def built(*marks: str) -> bytes:
         ),
         (
             ["DPDK", "DUMMY", "timeouts", "abi", "release", "mark"],
-            Archive(
-                ("DPDK", "DUMMY"),
-                timeouts=True,
-                cxx11_abi=True,
-                debug=False,
-                mark=Mark(
-                    "b5c74a04fa66faa82acab154a4e21c8f76d913f2",
-                    ("DPDK", "MLX5", "DUMMY", "TIMEOUTS"),
-                    ("duplicates", "resent-id"),
-                ),
-            ),
+            Archive(("DPDK", "DUMMY"), timeouts=True, cxx11_abi=True, debug=False, mark=MARK),
             "built with DPDK, DUMMY from b5c74a0 with 2 fixes",
         ),
         (

@@ -7,14 +7,12 @@ import shlex
 import stat
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.waiting import has_ended
 
 from patchgen.core.library import config
 from patchgen.extras.lab import lab
-from patchgen.extras.lab.switch import counters
 
 # Takes the place of the switch: it listens nowhere, and counts its arguments.
 SERVER = """
@@ -35,11 +33,6 @@ def program(tmp_path: Path, code: str) -> str:
     path.write_text(f"#!{sys.executable}\n{code}")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return str(path)
-
-
-def worker(rank: int, **counted: int) -> dict[str, Any]:
-    names = ("received", "summed", "answered_again", "resent", "lost", "answers_lost", "malformed")
-    return {"rank": rank, **dict.fromkeys(names, 0), **counted}
 
 
 def test_the_switch_runs_as_long_as_the_block(tmp_path: Path) -> None:
@@ -85,16 +78,6 @@ def test_ranks_take_the_processors_in_turn(tmp_path: Path) -> None:
         cores = running.variables["SWITCHML_LAB_CORE"]
     assert len(cores) == lab.MOST
     assert cores[: len(numbers) + 1] == (numbers * 2)[: len(numbers) + 1]
-
-
-def test_what_is_shown_of_the_counters() -> None:
-    came = [worker(1, received=1200, summed=1100, resent=100, answered_again=7), worker(0)]
-    headings, rows = counters.columns({"workers": came})
-    assert headings == ["packets", "summed", "sent again", "answered again"]
-    assert rows == {0: ["0", "0", "0", "0"], 1: ["1,200", "1,100", "100", "7"]}
-    headings, rows = counters.columns({"workers": [worker(0, lost=3), worker(1, malformed=1)]})
-    assert headings[4:] == ["lost", "malformed"]
-    assert rows[0][4:] == ["3", "0"]
 
 
 def compose_lab(rank: int) -> dict[str, str]:

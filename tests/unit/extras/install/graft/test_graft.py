@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support import miniature
+from support.graft import make
 
 from patchgen.core.patch import pins
 from patchgen.core.torch import Torch
@@ -23,6 +24,7 @@ from patchgen.extras.install.graft.sources import (
     pin_of,
 )
 from patchgen.extras.install.payload import graft_hook
+from patchgen.options import resolve
 
 PINS = pins.shipped()
 PIN = pins.find("1.13.1", PINS)
@@ -123,32 +125,10 @@ def test_headers_of_cuda(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         cuda.find(found, str(tmp_path))
 
 
-def library(path: Path, text: str) -> str:
-    """An ELF file of 64 bits that has no sections."""
-    start = b"\x7fELF\x02\x01" + bytes(34) + struct.pack("<Q", 64) + bytes(16)
-    path.write_bytes(start + graft_hook.MARK + text.encode() + b"\0")
-    return str(path)
-
-
-def installed(root: Path, version: str = "2.0.0", commit: str = "a" * 40) -> str:
-    (root / "lib").mkdir(parents=True)
-    (root / "version.py").write_text(
-        f"from typing import Optional\n__version__ = '{version}'\ndebug = False\n"
-        f"cuda: Optional[str] = '12.4'\ngit_version = '{commit}'\nhip: Optional[str] = None\n"
-    )
-    for name in graft_hook.LIBRARIES:
-        (root / "lib" / name).write_bytes(name.encode() * 20000)
-    return str(root)
-
-
-def made_for(root: str) -> Identity:
-    found = {**graft_hook.torch_of(root), "cuda": None, "cxx11_abi": False}
-    return Identity(found, graft_hook.fingerprints(root), "v2.0.0", "DPDK", "/opt/é", cuda=False)
-
-
 def test_a_library_that_is_no_graft(tmp_path: Path) -> None:
-    made = json.loads(made_for(installed(tmp_path / "torch")).to_json())
+    made = json.loads(Identity({}, {}, "v2.0.0", "DPDK", "/opt/é", cuda=False).to_json())
     path = tmp_path / "lib.so"
+    elf = b"\x7fELF\x02\x01" + bytes(34) + struct.pack("<Q", 64) + bytes(16)  # without sections
     with pytest.raises(TreeError, match="No such file"):
         read(str(path))
     for text, why in (
@@ -156,8 +136,9 @@ def test_a_library_that_is_no_graft(tmp_path: Path) -> None:
         (json.dumps({**made, "format": 0}), "another version of switchml-patch"),
         (json.dumps({**made, "more": 1}), "unexpected keyword"),
     ):
+        path.write_bytes(elf + graft_hook.MARK + text.encode() + b"\0")
         with pytest.raises(TreeError, match=why):
-            read(library(path, text))
+            read(str(path))
     path.write_bytes(b"\x7fELF\x02\x01" + bytes(100))
     with pytest.raises(TreeError, match="no graft"):
         read(str(path))
@@ -195,13 +176,8 @@ def test_paths_that_no_run_path_holds(name: str) -> None:
 
 
 def test_identity_of_a_torch(tmp_path: Path) -> None:
-    from patchgen.options import Options
-
-    root = installed(tmp_path / "torch")
-    options = Options(
-        flags=("DPDK", "MLX5"),
-        switchml_home="/s", grpc_home="/g", dpdk_home="/d",
-    )  # fmt: skip
+    root = str(make(tmp_path, "2.0.0", "a" * 40).root)
+    options = resolve({"dpdk": True, "mlx5": True}, {}, "/")
     made = identity.identify(torch(root=root, cuda="12.4"), PIN, options, cuda=True)
     assert made.flags == "DPDK MLX5"
     assert made.torch == {

@@ -12,7 +12,7 @@ from patchgen.core.torch import Torch
 from patchgen.extras.install.plugin import project
 from patchgen.extras.install.plugin.target import PluginTarget
 from patchgen.extras.install.plugin.virtuals import Method
-from patchgen.options import Options
+from patchgen.options import resolve
 
 TORCH = Torch(
     python="/usr/bin/python3", version="2.13.0+cpu", commit="cf30153c", cuda=None, cxx11_abi=True,
@@ -32,10 +32,8 @@ TARGET = PluginTarget(
     suffix=".cpython-311.so",
     tag="cp311-cp311-linux_x86_64",
 )
-OPTIONS = Options(
-    flags=("DPDK",),
-    switchml_home="/opt/switch ml", grpc_home="/opt/grpc", dpdk_home="/opt/dpdk",
-)  # fmt: skip
+HOMES = {"switchml_home": "/opt/switch ml", "grpc_home": "/opt/grpc"}
+OPTIONS = resolve({"dpdk": True, **HOMES}, {}, "/")
 
 
 def test_delegate_is_the_one_of_the_patch() -> None:

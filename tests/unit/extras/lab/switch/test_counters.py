@@ -19,6 +19,10 @@ def counters(**changes: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def worker(rank: int, **counted: int) -> dict[str, Any]:
+    return {"rank": rank, **dict.fromkeys(NAMES, 0), **counted}
+
+
 def test_ports_are_reported_also_where_nobody_came() -> None:
     assert [*shown.lines(counters())] == [
         "port          frames in  frames out  no room",
@@ -28,7 +32,7 @@ def test_ports_are_reported_also_where_nobody_came() -> None:
 
 
 def test_workers_and_sets_have_tables_and_faults_a_line() -> None:
-    workers = [{"rank": 1, **dict.fromkeys(NAMES, 0), "summed": 4567, "lost": 8}]
+    workers = [worker(1, summed=4567, lost=8)]
     lines = [*shown.lines(counters(workers=workers, duplicated=2, overtaken=1000, foreign=6))]
     assert lines[0].split("  ")[0] == "rank"
     assert lines[2].split() == ["1", "0", "4,567", "0", "0", "0", "0", "8", "0"]
@@ -37,3 +41,13 @@ def test_workers_and_sets_have_tables_and_faults_a_line() -> None:
         "frames of workers that have not joined: 6",
         "delivered twice: 2, after later ones: 1,000 (seed 7)",
     ]
+
+
+def test_columns_of_the_ranks() -> None:
+    came = [worker(1, received=1200, summed=1100, resent=100, answered_again=7), worker(0)]
+    headings, rows = shown.columns({"workers": came})
+    assert headings == ["packets", "summed", "sent again", "answered again"]
+    assert rows == {0: ["0", "0", "0", "0"], 1: ["1,200", "1,100", "100", "7"]}
+    headings, rows = shown.columns({"workers": [worker(0, lost=3), worker(1, malformed=1)]})
+    assert headings[4:] == ["lost", "malformed"]
+    assert rows[0][4:] == ["3", "0"]
