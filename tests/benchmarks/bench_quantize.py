@@ -28,9 +28,7 @@ def main() -> None:
             print(f"\na copy of {name}: {copy * 1e3:.1f} ms; in ratio to it")
             print(f"{'':18}{'scales':>8}{'packing':>9}{'unpacking':>11}")
             for way in dict.fromkeys(step.rpartition("-")[0] for step in seconds):
-                ratios = [
-                    seconds[f"{way}-{step}"] / copy for step in ("scales", "packing", "unpacking")
-                ]
+                ratios = [seconds[f"{way}-{step}"] / copy for step in STEPS]
                 bits, _, rounding = way.partition("-")
                 label = f"{bits} bits, {rounding}"
                 print(f"{label:18}{ratios[0]:8.2f}{ratios[1]:9.2f}{ratios[2]:11.2f}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pairs import measure_best
@@ -25,13 +26,18 @@ def show(name: str, ours: float, reference: float, what: str) -> None:
     print(f"\n{name}: {microseconds}, ratio {ours / reference:.3f}")
 
 
+def time_ranks(launch: Launcher, arguments: dict[str, object], **given: Any) -> float:
+    """Return the seconds of an allreduce on the slowest of two ranks."""
+    ranks = launch("time_allreduce", 2, arguments=arguments, **given)
+    return float(max(rank.result["seconds"] for rank in ranks))
+
+
 def test_fallback(launch: Launcher) -> None:
     """Concurrent asynchronous float64 allreduces, which stay with Gloo, patched and unpatched."""
     arguments = {"numel": 256, "concurrent": 64, "rounds": 150, "dtype": "float64"}
 
     def seconds(*, preload: bool) -> float:
-        ranks = launch("time_allreduce", 2, arguments=arguments, preload=preload, fresh=True)
-        return float(max(rank.result["seconds"] for rank in ranks))
+        return time_ranks(launch, arguments, preload=preload, fresh=True)
 
     ours, stock = measure_best(
         lambda: seconds(preload=True), lambda: seconds(preload=False), ROUNDS
@@ -51,9 +57,7 @@ def test_failover(launch: Launcher, size: str, concurrent: int, rounds: int) -> 
     config = {"prepostprocessor": "cpu_exponent_quantizer"}
 
     def seconds(failover: str) -> float:
-        env = {"SWITCHML_FAILOVER": failover}
-        ranks = launch("time_allreduce", 2, arguments=arguments, config=config, env=env)
-        return float(max(rank.result["seconds"] for rank in ranks))
+        return time_ranks(launch, arguments, config=config, env={"SWITCHML_FAILOVER": failover})
 
     ours, without = measure_best(lambda: seconds("1"), lambda: seconds("0"), ROUNDS)
     show(f"failover, {concurrent} of {size}", ours, without, "without it")
@@ -91,8 +95,7 @@ def test_delegated(launch: Launcher, direct: Path, size: str, rounds: int) -> No
     arguments = {"numel": numel, "concurrent": 1, "rounds": rounds, "dtype": "float32"}
 
     def through_torch() -> float:
-        ranks = launch("time_allreduce", 2, arguments=arguments, config=config, fresh=True)
-        return float(max(rank.result["seconds"] for rank in ranks))
+        return time_ranks(launch, arguments, config=config, fresh=True)
 
     def bare() -> float:
         run = launch.prepare(2, config=config)

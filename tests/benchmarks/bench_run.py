@@ -1,16 +1,14 @@
 """Start of ranks by `switchml-patch run`, compared with torchrun.
 
-Prints the best of N alternating runs of both, as whole processes, and their ratio. A first run
+Prints the best of 5 alternating runs of both, as whole processes, and their ratio. A first run
 builds the plugin.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-import sys
 
-from pairs import measure_best, measure_wall, refuse_above
+from pairs import SCRIPT, measure_best, measure_wall, show
 
 from patchgen.system.ports import free_port
 
@@ -33,19 +31,13 @@ def torchrun() -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--limit", type=float, default=1.4, help="fail above this ratio")
-    arguments = parser.parse_args()
-    script = os.path.join(os.path.dirname(sys.executable), "switchml-patch")
     ranks = [PYTHON, "-c", "pass"]
-    run = [script, "run", "--", *ranks]
+    run = [SCRIPT, "run", "--", *ranks]
     measure_wall(run)
     best, least = measure_best(
-        lambda: measure_wall(run), lambda: measure_wall([*torchrun(), *ranks]), arguments.runs
+        lambda: measure_wall(run), lambda: measure_wall([*torchrun(), *ranks]), 5
     )
-    print(f"run {best:.2f} s, torchrun {least:.2f} s, ratio {best / least:.2f}")
-    refuse_above(arguments.limit, best, least)
+    show("run", best, "torchrun", least, limit=1.4)
 
 
 if __name__ == "__main__":
