@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
+
+from support.waiting import captured
 
 HEAVY = {
     "difflib", "logging", "packaging.version", "patchgen.core.patch.state",
@@ -25,9 +26,7 @@ print(*{*sys.modules} - given)
 
 
 def test_generate_imports_nothing_heavy(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", CODE], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    done = captured([sys.executable, "-c", CODE], cwd=tmp_path, check=True)
     found = {*done.stdout.split()}
     assert "patchgen.core.patch.render" in found
     assert found & HEAVY == set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,15 +18,29 @@ from patchgen.system.git import Git, GitError, Head, Submodule, environment, hea
 REAL = shutil.which("git")
 
 
-def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Git:
-    """A program in the place of git, which shows only what it does to repositories."""
+Script = Callable[[str], Git]
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program in the place of git, which is yet to be written."""
     path = tmp_path / "bin/git"
-    path.parent.mkdir(exist_ok=True)
-    proof = f'[ "$1" != hash-object ] || exec {REAL} "$@"'
-    path.write_text(f"#!/bin/sh\n{proof}\n{text}\n")
-    path.chmod(0o755)
+    path.parent.mkdir()
+    path.touch(0o755)
     monkeypatch.setenv("PATH", str(path.parent), prepend=":")
-    return Git()
+    return path
+
+
+@pytest.fixture
+def script(program: Path) -> Script:
+    """Writes the program, which shows only what it does to repositories."""
+
+    def write(text: str) -> Git:
+        proof = f'[ "$1" != hash-object ] || exec {REAL} "$@"'
+        program.write_text(f"#!/bin/sh\n{proof}\n{text}\n")
+        return Git()
+
+    return write
 
 
 @pytest.mark.parametrize(
@@ -37,13 +52,8 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Git:
         ("", "''"),
     ],
 )
-def test_a_program_that_is_no_git(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
-) -> None:
-    path = tmp_path / "git"
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+def test_a_program_that_is_no_git(program: Path, text: str, message: str) -> None:
+    program.write_text(f"#!/bin/sh\n{text}\n")
     with pytest.raises(ToolError, match=f"^git: hash-object gives {message}.*as no git does"):
         Git()
 
@@ -61,33 +71,33 @@ def test_the_environment_keeps_ways_to_servers_only() -> None:
     assert found["GIT_ASKPASS"] == ""
 
 
-def test_references_that_only_git_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_references_that_only_git_reads(tmp_path: Path, program: Path, script: Script) -> None:
     """As `git init --ref-format=reftable` leaves them; the program answers as git does then."""
     git_dir = tmp_path / "tree/.git"
     (git_dir / "reftable").mkdir(parents=True)
     (git_dir / "HEAD").write_text("ref: refs/heads/.invalid\n")
     answer = f'case "$*" in *"--git-dir={git_dir} rev-parse --verify HEAD") echo {"1" * 40};; '
-    script(tmp_path, monkeypatch, answer + "*) exit 1;; esac")
+    script(answer + "*) exit 1;; esac")
     assert head(str(tmp_path / "tree")) == Head("1" * 40)
-    (tmp_path / "bin/git").write_text("#!/bin/sh\necho fatal: too old >&2; exit 128\n")
+    program.write_text("#!/bin/sh\necho fatal: too old >&2; exit 128\n")
     assert head(str(tmp_path / "tree")) == Head(None, "fatal: too old")
 
 
-def test_a_failure_has_the_words_of_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    git = script(tmp_path, monkeypatch, "echo hint: x >&2; echo fatal: the reason >&2; exit 128")
+def test_a_failure_has_the_words_of_git(tmp_path: Path, script: Script) -> None:
+    git = script("echo hint: x >&2; echo fatal: the reason >&2; exit 128")
     with pytest.raises(GitError) as caught:
         git("fetch", git_dir=str(tmp_path))
     assert caught.value.reason == "fatal: the reason"
 
 
 def test_a_full_disk_is_an_error_of_the_file_system(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Git does not say of every file why it could not write it."""
-    git = script(tmp_path, monkeypatch, "echo fatal: write: No space left on device >&2; exit 128")
+    git = script("echo fatal: write: No space left on device >&2; exit 128")
     with pytest.raises(FileError, match="make room"):
         git("fetch", git_dir=str(tmp_path))
-    git = script(tmp_path, monkeypatch, "echo \"fatal: couldn't write 'HEAD.lock'\" >&2; exit 128")
+    git = script("echo \"fatal: couldn't write 'HEAD.lock'\" >&2; exit 128")
     with pytest.raises(GitError):
         git("fetch", git_dir=str(tmp_path))
     monkeypatch.setattr("patchgen.system.files.room", lambda _: 4096)
@@ -100,12 +110,10 @@ def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
         Git()("fetch", git_dir=str(tmp_path / "nothing"))
 
 
-def test_stopping_ends_git_and_what_it_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stopping_ends_git_and_what_it_started(tmp_path: Path, script: Script) -> None:
     started = tmp_path / "started"
     text = f'sleep 600 & echo "$!" >"{started}.part"; mv "{started}.part" "{started}"; wait'
-    git = script(tmp_path, monkeypatch, text)
+    git = script(text)
     with ThreadPoolExecutor(1) as pool:
         call = pool.submit(git, "fetch", git_dir=str(tmp_path))
         until(started.exists)

@@ -11,7 +11,7 @@ import pytest
 from support.waiting import ENOUGH, has_ended
 
 from patchgen.core.verify.start import list_failed, number_ranks
-from patchgen.system.process import OUT, CompletedRun, Program, side_by_side
+from patchgen.system.process import Program, side_by_side
 
 NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 UP = "import os, sys, time\nrank = os.environ['RANK']\nopen(f'{rank}.up', 'w').close()\n"
@@ -24,26 +24,14 @@ def ranks(tmp_path: Path, code: str, workers: int = 2, grace: float = 0) -> list
     return [Program(command, tmp_path, environ, grace=grace) for environ in environs]
 
 
-def start(
-    programs: list[Program], patience: float = 0
-) -> tuple[list[CompletedRun], dict[int, list[bytes]]]:
-    """Ends of the ranks, and the lines that each wrote to stdout."""
-    lines: dict[int, list[bytes]] = {rank: [] for rank in range(len(programs))}
-
-    def take(rank: int, name: str, line: bytes) -> None:
-        if name == OUT:
-            lines[rank].append(line)
-
-    return side_by_side(programs, limit=None, patience=patience, output=take), lines
-
-
 def test_the_environment_and_the_arguments_of_a_rank(tmp_path: Path) -> None:
     code = f"import os, sys; print(*[os.environ[name] for name in {NAMES}], sys.argv[1:])"
-    ends, lines = start(ranks(tmp_path, code, 3))
+    ends = side_by_side(ranks(tmp_path, code, 3), limit=None)
     assert list_failed(ends) == {}
-    port = lines[0][0].split()[5].decode()
-    for rank, own in lines.items():
-        assert own == [f"{rank} {rank} 3 3 127.0.0.1 {port} ['an argument', '*']\n".encode()]
+    port = ends[0].out.split()[5].decode()
+    for rank, end in enumerate(ends):
+        expected = f"{rank} {rank} 3 3 127.0.0.1 {port} ['an argument', '*']\n"
+        assert end.out.decode() == expected
 
 
 @pytest.mark.parametrize(
@@ -51,14 +39,14 @@ def test_the_environment_and_the_arguments_of_a_rank(tmp_path: Path) -> None:
 )
 def test_one_rank_fails_and_the_other_is_ended(tmp_path: Path, end: str, failed: int) -> None:
     code = f"{UP}{TWO}if rank == '1':\n    {end}\ntime.sleep(600)"
-    ends, _ = start(ranks(tmp_path, code, grace=ENOUGH))
+    ends = side_by_side(ranks(tmp_path, code, grace=ENOUGH), limit=None)
     assert list_failed(ends) == {1: failed}
     assert ends[0].killed == "still waited for the others"
 
 
 def test_the_rank_that_failed_first_is_the_first(tmp_path: Path) -> None:
     code = f"{UP}{TWO}time.sleep(0 if rank == '1' else 1); sys.exit(3 + int(rank))"
-    ends, _ = start(ranks(tmp_path, code), patience=ENOUGH)
+    ends = side_by_side(ranks(tmp_path, code), limit=None, patience=ENOUGH)
     assert [*list_failed(ends).items()] == [(1, 4), (0, 3)]
 
 
@@ -73,10 +61,10 @@ def test_a_rank_has_time_to_end(tmp_path: Path) -> None:
         "if rank == '2': sys.exit(1)\n"
         "while True: time.sleep(600)"
     )
-    ends, lines = start(ranks(tmp_path, code, 3, grace=1))
+    ends = side_by_side(ranks(tmp_path, code, 3, grace=1), limit=None)
     assert list_failed(ends) == {2: 1}
     assert [run.code for run in ends] == [5, -9, 1]
-    assert lines[0] == [b"saved\n"]
+    assert ends[0].out == b"saved\n"
 
 
 def test_ranks_are_ended_on_request(tmp_path: Path) -> None:

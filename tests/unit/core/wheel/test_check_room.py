@@ -58,25 +58,16 @@ def test_too_little_room(tmp_path: Path, *, begun: bool, required: bool) -> None
     assert ("--work" in row.problems[0]) == required
 
 
-def test_a_directory_that_is_a_file(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_taken(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    row = room.disk(Recipe(), str(tmp_path / "file/work"), 0)
-    expected = f"{tmp_path}/file is no directory; name another directory with --work"
-    assert row.problems == (expected,)
-
-
-def test_a_directory_that_cannot_be_written() -> None:
     with unprivileged.directory() as directory, unprivileged.user():
-        row = room.disk(Recipe(), str(directory / "a/work"), 0)
-    expected = f"{directory} cannot be written; name another directory with --work"
-    assert row.problems == (expected,)
-
-
-def test_a_path_that_the_build_does_not_take(tmp_path: Path) -> None:
-    row = room.disk(Recipe(), str(tmp_path / "a b"), 0)
-    assert row.problems == (
+        unwritable = room.disk(Recipe(), str(directory / "a/work"), 0)
+    for row, why in (
+        (room.disk(Recipe(), str(tmp_path / "file/work"), 0), f"{tmp_path}/file is no directory"),
+        (unwritable, f"{directory} cannot be written"),
         (
-            "PyTorch's build takes only letters, digits and / . , + @ - _ in its path; "
-            "name another directory with --work"
+            room.disk(Recipe(), str(tmp_path / "a b"), 0),
+            "PyTorch's build takes only letters, digits and / . , + @ - _ in its path",
         ),
-    )
+    ):
+        assert row.problems == (f"{why}; name another directory with --work",)

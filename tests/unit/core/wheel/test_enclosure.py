@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.waiting import ENOUGH
+from support.waiting import captured
 
 from patchgen.core.wheel.payload import enclosure
 
@@ -36,11 +36,8 @@ print(*__import__("os").listdir(enclosure.PATH))
 
 def run(*command: str, before: str = "true") -> subprocess.CompletedProcess[str]:
     """Runs a program in a system with entries in /mnt."""
-    return subprocess.run(
-        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", SYSTEM.format(before),
-         "sh", *command],
-        capture_output=True, text=True, check=False, timeout=ENOUGH,
-    )  # fmt: skip
+    shell = ["sh", "-c", SYSTEM.format(before), "sh"]
+    return captured(["unshare", "--user", "--map-root-user", "--mount", *shell, *command])
 
 
 def test_a_directory_is_shown_beside_all_that_is_there() -> None:
@@ -68,7 +65,7 @@ def test_a_command_has_a_loopback_and_no_other_network() -> None:
             "print(socket.socket().connect_ex(('192.0.2.1', 80)))\n"
         )
         arguments = [sys.executable, PROGRAM, "--", sys.executable, "-c", program]
-        output = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+        output = captured(arguments, check=True).stdout
     lines = output.splitlines()
     assert lines[0] == "['lo']"
     assert lines[1:] == [str(number) for number in (111, 101)]  # refused, unreachable
@@ -77,6 +74,6 @@ def test_a_command_has_a_loopback_and_no_other_network() -> None:
 @pytest.mark.parametrize("command", [["no-such-program"], ["/dev/null"]])
 def test_a_command_that_cannot_be_started_is_reported(command: list[str]) -> None:
     arguments = [sys.executable, PROGRAM, "--", *command]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    done = captured(arguments)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr

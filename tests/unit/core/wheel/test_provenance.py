@@ -37,7 +37,7 @@ def test_it_is_a_statement_about_the_wheel() -> None:
     }
 
 
-def test_what_was_asked_for() -> None:
+def test_what_was_asked_for_and_what_it_was_made_with() -> None:
     assert definition()["externalParameters"] == {
         "pin": {"name": "v1.7.1", "commit": COMMIT},
         "flags": ["DPDK"],
@@ -49,13 +49,6 @@ def test_what_was_asked_for() -> None:
         "variables": {"USE_CUDA": "0"},
     }
 
-
-def test_what_the_user_went_on_without() -> None:
-    accepted = make_inputs(accepted=("no-blas",))
-    assert definition(accepted)["externalParameters"]["accepted"] == ["no-blas"]
-
-
-def test_what_it_was_made_with() -> None:
     assert definition()["internalParameters"] == {
         "version": "1.7.1+switchml.dpdk",
         "toolchain": TOOLCHAIN,
@@ -88,9 +81,10 @@ def test_what_it_was_made_from() -> None:
 
 
 def test_what_there_is_none_of_is_left_out() -> None:
-    bare = make_inputs(client=None, lock=None)
-    names = [one["name"] for one in definition(bare)["resolvedDependencies"]]
+    bare = definition(make_inputs(client=None, lock=None, accepted=("no-blas",)))
+    names = [one["name"] for one in bare["resolvedDependencies"]]
     assert names == ["pytorch", "third_party/gloo", "switchml_pytorch.patch"]
+    assert bare["externalParameters"]["accepted"] == ["no-blas"], "the user went on without"
 
 
 def test_the_same_values_give_the_same_bytes(tmp_path: Path) -> None:

@@ -14,9 +14,11 @@ import pytest
 from patchgen.core.wheel import diagnosis, sandbox, setup_py
 from patchgen.errors import ToolError
 
+Attempt = Callable[[str], str]
+
 
 @pytest.fixture
-def attempt(tmp_path: Path) -> Callable[[str], str]:
+def attempt(tmp_path: Path) -> Attempt:
     """Runs a setup.py of a text; what the log holds after it."""
     source, logs = tmp_path / "source", tmp_path / "logs"
     source.mkdir()
@@ -40,9 +42,7 @@ def attempt(tmp_path: Path) -> Callable[[str], str]:
     return run
 
 
-def test_the_line_of_an_error_is_that_of_the_log(
-    attempt: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_the_line_of_an_error_is_that_of_the_log(attempt: Attempt, tmp_path: Path) -> None:
     attempt("print('well')")
     with pytest.raises(ToolError) as caught:
         attempt(r"raise SystemExit('first\x0cof a page\x0c\rline\nerror: no such thing')")
@@ -51,9 +51,7 @@ def test_the_line_of_an_error_is_that_of_the_log(
     assert f"(line {lines.index('error: no such thing') + 1} of {log})" in str(caught.value)
 
 
-def test_all_attempts_are_kept_each_on_lines_of_its_own(
-    attempt: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_all_attempts_are_kept_each_on_lines_of_its_own(attempt: Attempt, tmp_path: Path) -> None:
     attempt("print('first')")
     log = tmp_path / "logs" / "build.log"
     log.write_text(log.read_text() + "a line that a kill cut sh")
@@ -64,9 +62,7 @@ def test_all_attempts_are_kept_each_on_lines_of_its_own(
     assert len([line for line in lines if line.startswith("==> compile, ")]) == 2
 
 
-def test_a_line_is_in_the_log_before_the_next_is_read(
-    attempt: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_a_line_is_in_the_log_before_the_next_is_read(attempt: Attempt, tmp_path: Path) -> None:
     log = tmp_path / "logs" / "build.log"
     program = (
         "import time\n"
@@ -76,7 +72,7 @@ def test_a_line_is_in_the_log_before_the_next_is_read(
     assert attempt(program).endswith("written\n")
 
 
-def test_a_server_of_this_machine_is_not_reached(attempt: Callable[[str], str]) -> None:
+def test_a_server_of_this_machine_is_not_reached(attempt: Attempt) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)  # noqa: FBT003  # has no keyword
         with pytest.raises(ToolError, match="Connection refused"):

@@ -205,15 +205,12 @@ def test_every_rank_has_its_variables(script: Script) -> None:
     assert script(f"dist.init_process_group('gloo', rank=2)\n{code}") == "/b.cfg z\n"
 
 
-def test_a_rank_of_a_launcher_has_its_variables_before_there_is_a_group(script: Script) -> None:
+def test_the_configuration_of_a_rank_before_there_is_a_group(script: Script) -> None:
+    """Where a launcher says which rank it is; what the script names itself stays."""
     script.by_rank = {"SWITCHML_CONFIG": ["/a.cfg", "/b.cfg"]}
     code = "import os; print(os.environ.get('SWITCHML_CONFIG'))"
     assert script(code) == "/b.cfg\n"
     assert script(code, RANK="") == "None\n"
-
-
-def test_a_script_that_names_its_own_configuration_keeps_it(script: Script) -> None:
-    script.by_rank = {"SWITCHML_CONFIG": ["/a.cfg", "/b.cfg"]}
     own = "import os; os.environ['SWITCHML_CONFIG'] = 'mine'; dist.init_process_group('gloo')"
     assert script(own + "; print(dist.distributed_c10d.made[-1][1])") == "mine\n"
 

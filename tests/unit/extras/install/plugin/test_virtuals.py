@@ -89,18 +89,12 @@ def test_methods_of_the_class_that_was_asked_for(header: Path) -> None:
     assert [method.name for method in read(str(header), "Work")] == ["other"]
 
 
-def test_no_such_class(header: Path) -> None:
+def test_what_has_no_such_methods_is_named(header: Path) -> None:
     with pytest.raises(ToolError, match="defines no class ProcessGroup"):
         read(str(header), "ProcessGroup")
-
-
-def test_class_without_virtual_methods(tmp_path: Path) -> None:
-    header = tmp_path / "Backend.hpp"
     header.write_text("class Backend { void plain(); };\n")
     with pytest.raises(ToolError, match="no virtual method"):
         read(str(header), "Backend")
-
-
-def test_no_header(tmp_path: Path) -> None:
+    header.unlink()
     with pytest.raises(FileError, match=r"Backend\.hpp"):
-        read(str(tmp_path / "Backend.hpp"), "Backend")
+        read(str(header), "Backend")
