@@ -99,20 +99,13 @@ def supervised(python: str, *command: str) -> tuple[int, str, str, bytes]:
 
 
 @pytest.mark.parametrize("python", PYTHONS)
-def test_the_supervisor_ends_what_its_command_has_left(python: str) -> None:
+def test_the_supervisor_ends_as_its_command_does(python: str) -> None:
+    """It ends what the command has left, and tells why one cannot be started."""
     code, out, err, message = supervised(python, "sh", "-c", "sleep 600 & echo $!; exit 3")
     assert (code, err, message) == (3, "", b"")
     assert not Path(f"/proc/{out.strip()}").exists()
-
-
-@pytest.mark.parametrize("python", PYTHONS)
-def test_the_supervisor_ends_as_its_command_does(python: str) -> None:
     assert supervised(python, "sh", "-c", "kill -TERM $$") == (-signal.SIGTERM, "", "", b"")
     assert supervised(python, "sh", "-c", "kill -KILL $$") == (-signal.SIGKILL, "", "", b"")
-
-
-@pytest.mark.parametrize("python", PYTHONS)
-def test_the_supervisor_tells_why_a_command_cannot_be_started(python: str) -> None:
     assert supervised(python, "no-such-program") == (1, "", "", b"%d" % errno.ENOENT)
 
 

@@ -23,7 +23,7 @@ def jobs() -> list[Any]:
 
 
 @pytest.mark.parametrize("job", jobs())
-def test_what_a_job_runs_is_here(job: dict[str, Any]) -> None:
+def test_what_a_job_runs_and_takes_is_there(job: dict[str, Any]) -> None:
     steps = job["steps"]
     (start,) = (n for n, step in enumerate(steps) if "actions/checkout@" in step.get("uses", ""))
     commands = [step["run"] for step in steps[start:] if "run" in step]
@@ -35,10 +35,6 @@ def test_what_a_job_runs_is_here(job: dict[str, Any]) -> None:
         else:
             assert program.startswith("ci/")
             assert (ROOT / program).is_file()
-
-
-@pytest.mark.parametrize("job", jobs())
-def test_a_matrix_has_what_its_job_takes(job: dict[str, Any]) -> None:
     matrix = job.get("strategy", {}).get("matrix", {})
     rows = matrix.get("include", [])
     for name in re.findall(r"\bmatrix\.(\w+)", str(job)):

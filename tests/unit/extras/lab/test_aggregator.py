@@ -43,11 +43,8 @@ def counters(**changes: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_nobody_came() -> None:
+def test_workers_that_came_have_a_table_and_faults_are_reported() -> None:
     assert [*aggregator.lines(counters())] == ["0 sessions, 0 sums of 0 elements"]
-
-
-def test_workers_have_a_table_and_faults_are_reported() -> None:
     workers = [{"rank": 0, "joined": 2, "received": 12345, "sent": 678}, *counters()["workers"][1:]]
     lines = [
         *aggregator.lines(

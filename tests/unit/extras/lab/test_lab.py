@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import stat
 import sys
 from pathlib import Path
 
@@ -31,7 +30,7 @@ time.sleep(600)
 def program(tmp_path: Path, code: str) -> str:
     path = tmp_path / "a switch"
     path.write_text(f"#!{sys.executable}\n{code}")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    path.chmod(0o755)
     return str(path)
 
 
