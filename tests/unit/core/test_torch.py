@@ -73,7 +73,7 @@ def test_problems_are_by_variant(
     assert all(installed.problem_of(name) == problem for name, problem in expected.items())
 
 
-def test_torch_that_cannot_be_imported_has_its_problem() -> None:
+def test_torch_that_cannot_be_imported_or_has_no_gloo_is_refused() -> None:
     installed = read_answers(answered({probe.WHERE: "/site/torch"}, {probe.TORCH: "no libcudart"}))
     assert (installed.root, installed.torch, installed.is_missing) == ("/site/torch", None, False)
     assert installed.problem_of(GRAFT) == "no libcudart"
@@ -81,9 +81,6 @@ def test_torch_that_cannot_be_imported_has_its_problem() -> None:
         installed.require_gloo()
     missing = read_answers(answered({probe.WHERE: None}, {probe.TORCH: "No module named 'torch'"}))
     assert missing.is_missing
-
-
-def test_torch_without_gloo_is_refused() -> None:
     installed = read_answers(answered({**ANSWERS, probe.TORCH: {**OWN, "gloo": False}}))
     with pytest.raises(ToolError, match=r"the torch 2\.9\.0 of /python has no Gloo process group"):
         installed.require_gloo()

@@ -130,21 +130,22 @@ def test_another_hash_of_the_record_is_compared_too(tmp_path: Path) -> None:
     refused(tmp_path, [changed, *entries[1:], listed], f"torch.py: {CHANGED}")
 
 
+OUTSIDE = "../evil.py /etc/evil torch/../../evil torch//evil ./evil c:/evil torch\\evil"
+
+
 @pytest.mark.parametrize(
-    "name",
+    ("entry", "why"),
     [
-        "../evil.py",
-        "/etc/evil",
-        "torch/../../evil",
-        "torch//evil",
-        "./evil",
-        "c:/evil",
-        "torch\\evil",
+        *((Entry(name, b"x"), "outside of the wheel") for name in OUTSIDE.split()),
+        (Entry("torch/link", b"a.py", mode=0o120777), "torch/link: not a regular file"),
     ],
+    ids=lambda value: getattr(value, "name", None),
 )
-def test_a_path_outside_is_refused(tmp_path: Path, name: str) -> None:
-    entries = [*FAKE.entries(), Entry(name, b"x")]
-    refused(tmp_path, [*entries, recorded(entries)], "outside of the wheel")
+def test_an_entry_that_is_no_file_of_a_wheel_is_refused(
+    tmp_path: Path, entry: Entry, why: str
+) -> None:
+    entries = [*FAKE.entries(), entry]
+    refused(tmp_path, [*entries, recorded(entries)], why)
 
 
 def test_what_is_no_wheel_is_refused(tmp_path: Path) -> None:
@@ -154,11 +155,6 @@ def test_what_is_no_wheel_is_refused(tmp_path: Path) -> None:
     refused(tmp_path, [*entries, recorded(entries), second], "no wheel: has 2")
     deep = Entry(f"torch/{FAKE.record}", b"")
     refused(tmp_path, [*entries, deep], "no wheel: has no")
-
-
-def test_a_symbolic_link_is_refused(tmp_path: Path) -> None:
-    entries = [*FAKE.entries(), Entry("torch/link", b"a.py", mode=0o120777)]
-    refused(tmp_path, [*entries, recorded(entries)], "torch/link: not a regular file")
 
 
 def test_two_entries_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -32,12 +32,8 @@ def test_too_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     row = room.memory(Recipe(memory=2.5))
     assert row.required
     assert row.found == "2.0 GiB free"
-    assert row.problems == (
-        (
-            "a compiler takes up to 2.5 GiB: end other programs, add swap, or raise the limit of "
-            "the control group"
-        ),
-    )
+    remedy = "end other programs, add swap, or raise the limit of the control group"
+    assert row.problems == (f"a compiler takes up to 2.5 GiB: {remedy}",)
 
 
 def test_a_directory_that_is_not_there_yet(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from patchgen.extras.accuracy import methods
 from patchgen.extras.accuracy.deviation import Deviation, exact_sum
-from patchgen.extras.accuracy.methods import Float32
 from patchgen.extras.accuracy.tensors import Random
 
 F = np.float32
@@ -82,15 +81,6 @@ def test_ratios_that_have_no_value() -> None:
     zeros = Deviation()
     zeros.add((np.array([0.0]), np.array([0.0])), np.array([1], F))
     assert (zeros.rms, zeros.relative) == (1, None)
-
-
-def test_float32_is_added_in_rank_order() -> None:
-    values = np.array([[1, 1e8], [2.0**-24, -1e8], [2.0**-24, 1]], F)
-    plain = Float32(3)
-    assert plain.sum(values).tolist() == [1, 1]
-    assert list(plain.blocks(5, 2)) == [range(2), range(2, 4), range(4, 5)]
-    assert plain.bits == 32
-    assert plain.sent == pytest.approx(32 * 4 / 3)
 
 
 def test_values_do_not_depend_on_the_cuts() -> None:

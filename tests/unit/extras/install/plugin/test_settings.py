@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
+import runpy
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,12 +13,7 @@ from patchgen.templates import DIRECTORY
 
 def loaded(name: str) -> Any:
     """A module of the plugin's package that imports nothing of it."""
-    spec = importlib.util.spec_from_file_location(name, Path(DIRECTORY) / "plugin" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return SimpleNamespace(**runpy.run_path(f"{DIRECTORY}/plugin/{name}.py"))
 
 
 SETTINGS, PLAN = loaded("_settings"), loaded("_plan")

@@ -81,11 +81,13 @@ def test_what_is_missing(torch: Torch, tmp_path: Path, missing: str, output: str
         target.inspect(torch)
 
 
-def test_torch_is_too_old(torch: Torch) -> None:
-    with pytest.raises(ToolError, match=r"PyTorch 1\.13 and newer; patch or graft this one"):
-        target.inspect(dataclasses.replace(torch, version="1.12.1+cu116"))
-
-
-def test_before_torch_2_a_process_group_is_no_backend(torch: Torch) -> None:
-    with pytest.raises(ToolError, match=r"no torch/csrc/distributed/c10d/ProcessGroup\.hpp"):
-        target.inspect(dataclasses.replace(torch, version="1.13.1"))
+@pytest.mark.parametrize(
+    ("version", "output"),
+    [
+        ("1.12.1+cu116", r"PyTorch 1\.13 and newer; patch or graft this one"),
+        ("1.13.1", r"no torch/csrc/distributed/c10d/ProcessGroup\.hpp"),  # has no backends
+    ],
+)
+def test_older_torches(torch: Torch, version: str, output: str) -> None:
+    with pytest.raises(ToolError, match=output):
+        target.inspect(dataclasses.replace(torch, version=version))
