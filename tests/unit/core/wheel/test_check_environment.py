@@ -245,6 +245,15 @@ def test_whether_the_build_is_with_cuda(
     assert locked(packages, **environ).cuda is cuda
 
 
+def test_an_environment_file_of_the_directory_comes_before_the_tools_own(tmp_path: Path) -> None:
+    own = f"{env.SHIPPED}/environment.yml"
+    assert env.locate("environment.yml", str(tmp_path)) == own
+    (tmp_path / "environment.yml").touch()
+    assert env.locate("environment.yml", str(tmp_path)) == f"{tmp_path}/environment.yml"
+    for name in ("other.yml", "./environment-cpu.yml", "/x/environment.yml"):
+        assert not env.locate(name, str(tmp_path)).startswith(env.SHIPPED)
+
+
 def look(tmp_path: Path, text: str) -> LockedEnvironment:
     (tmp_path / "lock.yml").write_text(text)
     return find_environment(ask(str(tmp_path / "work"), "lock.yml", str(tmp_path)))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import miniature
+from support.demo_outcomes import TORCH
 from support.graft import make
 
 from patchgen.core.patch import pins
@@ -33,9 +35,7 @@ PIN = pins.find("1.13.1", PINS)
 def torch(
     version: str = "1.13.1", commit: str = "Unknown", root: str = "/nowhere", **others: Any
 ) -> Torch:
-    values = {"cuda": None, "cxx11_abi": True, "gloo": True, "python": "/usr/bin/python3",
-              "python_include": "", "purelib": "/nowhere", "tag": "cp311"}  # fmt: skip
-    return Torch(version=version, commit=commit, root=root, **{**values, **others})
+    return replace(TORCH, version=version, commit=commit, root=root, **others)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""generate imports no more than it needs."""
+"""Commands import no more than they need."""
 
 from __future__ import annotations
 
@@ -30,3 +30,9 @@ def test_generate_imports_nothing_heavy(tmp_path: Path) -> None:
     found = {*done.stdout.split()}
     assert "patchgen.core.patch.render" in found
     assert found & HEAVY == set()
+
+
+def test_env_imports_nothing_heavy_before_it_runs() -> None:
+    code = "import sys, patchgen.cli.env; print(*sys.modules)"
+    loaded = captured([sys.executable, "-c", code], check=True).stdout.split()
+    assert not {"rattler", "conda_lock", "yaml"} & {*loaded}
