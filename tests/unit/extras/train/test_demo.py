@@ -70,9 +70,6 @@ def test_the_table_and_the_words() -> None:
     lines = list(demo_text.lines(made.outcome(), "out/loss.png", "switchml-patch run -- train.py"))
     assert max(map(len, lines[:-1])) <= 80
     rows = {re.split(r"\s{2,}", line)[0]: re.split(r"\s{2,}", line)[1:] for line in lines}
-    assert rows["allreduces delegated to SwitchML"] == ["0", "40"]
-    assert rows["bytes summed by SwitchML, of each rank"] == ["0", "1,000,000"]
-    assert rows["allreduces left to Gloo: of other types"] == ["4"]
     assert rows["unseen digits that are read right"] == ["90.0%", "90.0%"]
     assert rows["largest deviation of a weight"] == ["1.0e-06"]
     first, last = (rows[f"loss, mean of the {which} epoch"][0] for which in ("first", "last"))
@@ -80,7 +77,6 @@ def test_the_table_and_the_words() -> None:
     assert float(first) == pytest.approx(losses[:10].mean(), abs=1e-4)
     assert float(last) == pytest.approx(losses[-10:].mean(), abs=1e-4)
     text = " ".join(lines)
-    assert "The switch was a process on this machine" in text
     assert "out/loss.png" in text
     assert lines[-1] == "  switchml-patch run -- train.py"
 

@@ -51,8 +51,13 @@ def test_flags_are_those_of_the_options() -> None:
     assert 'set(GRPC_HOME "/opt/grpc" CACHE PATH "")' in text
 
 
+def compose_methods(*methods: Method) -> str:
+    target = dataclasses.replace(TARGET, methods=methods)
+    return " ".join(project.sources(OPTIONS, target)["Methods.inc"].decode().split())
+
+
 def test_what_torch_lets_decide_is_handed_on() -> None:
-    text = " ".join(project.sources(OPTIONS, TARGET)["Methods.inc"].decode().split())
+    text = compose_methods(*TARGET.methods)
     assert "void shutdown() override { end(); return wrapped_->shutdown(); }" in text
     assert "Group::setGroupUid(a1); return wrapped_->setGroupUid(a1);" in text
     handed = "void hook(std::function<void()>&& a1, int a2) const override"
@@ -61,12 +66,10 @@ def test_what_torch_lets_decide_is_handed_on() -> None:
 
 def test_what_the_plugin_has_itself() -> None:
     work = "c10::intrusive_ptr<Work>"
-    methods = (
+    text = compose_methods(
         Method(work, "allreduce", ("int&", "const AllreduceOptions&"), const=False),
         Method(work, "barrier", ("const BarrierOptions&",), const=False),
     )
-    target = dataclasses.replace(TARGET, methods=methods)
-    text = " ".join(project.sources(OPTIONS, target)["Methods.inc"].decode().split())
     first = "if (auto work = allreduced(OpType::ALLREDUCE, a1, a2)) return work;"
     assert f"{first} return made([&] {{ return wrapped_->allreduce(a1, a2); }});" in text
     assert "barrier" not in text
@@ -75,21 +78,18 @@ def test_what_the_plugin_has_itself() -> None:
 def test_groups_that_are_made_of_the_wrapped_one() -> None:
     store, options = "const c10::intrusive_ptr<Store>&", "const c10::intrusive_ptr<Options>&"
     made = "c10::intrusive_ptr<Backend>"
-    methods = (
+    text = compose_methods(
         Method(made, "split", (store, "const std::vector<int>&", options), const=False),
         Method(made, "merge", (store, options, "const int&", "const int&"), const=False),
         Method("c10::intrusive_ptr<Work>", "broadcast", ("int&",), const=False),
         Method("c10::intrusive_ptr<Work>", "reconfigure", ("const Options&",), const=False),
     )
-    target = dataclasses.replace(TARGET, methods=methods)
-    text = " ".join(project.sources(OPTIONS, target)["Methods.inc"].decode().split())
     assert "return adopt(a1, wrapped_->split(a1, a2, a3), a3->timeout);" in text
     assert "return adopt(a1, wrapped_->merge(a1, a2, a3, a4), a2->timeout);" in text
     assert "return made([&] { return wrapped_->broadcast(a1); });" in text
     assert "end(); auto work = wrapped_->reconfigure(a1); work->wait();" in text
-    before = dataclasses.replace(target, methods=(dataclasses.replace(methods[0], arguments=()),))
-    text = project.sources(OPTIONS, before)["Methods.inc"].decode()
-    assert "return wrapped_->split();" in text, "older releases give it no Store"
+    older = compose_methods(Method(made, "split", (), const=False))
+    assert "return wrapped_->split();" in older, "older releases give it no Store"
 
 
 @pytest.mark.parametrize("reachable", [True, False])
