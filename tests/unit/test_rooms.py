@@ -72,17 +72,10 @@ def calls(module: str) -> dict[str, list[ast.Call]]:
 def imports(module: str) -> frozenset[str]:
     """The modules of the package that are imported, wherever in a module."""
     found = set()
-    for node in nodes(module):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("patchgen."):
-            base = str(node.module).partition(".")[2]
-            for alias in node.names:
-                name = f"{base}.{alias.name}"
-                known = (name, f"{name}.__init__", base, f"{base}.__init__")
-                found.update([one for one in known if one in MODULES][:1])
-        elif isinstance(node, ast.ImportFrom) and node.module == "patchgen":
-            for alias in node.names:
-                whole = (alias.name, f"{alias.name}.__init__", "__init__")
-                found.add(next(one for one in whole if one in MODULES))
+    for name in [one.partition(".")[2] for one in uses(module) if one.startswith("patchgen.")]:
+        base = name.rpartition(".")[0]
+        known = (name, f"{name}.__init__", base, f"{base}.__init__".lstrip("."))
+        found.update([one for one in known if one in MODULES][:1])
     return frozenset(found)
 
 

@@ -60,31 +60,20 @@ def test_its_own_end_is_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "message"),
+    ("program", "limit", "message"),
     [
-        ("import sys; sys.exit('no such port')", "ended with exit code 1\nno such port"),
-        ("pass", ": ended"),
+        (
+            server("import sys; sys.exit('no such port')"),
+            ENOUGH,
+            r"ended with exit code 1\nno such port$",
+        ),
+        (server("pass"), ENOUGH, ": ended$"),
+        (Program(["sleep", "600"]), 0.1, r"not ready in 0\.1 s"),
+        (Program(["no-such-server"]), ENOUGH, "no-such-server: No such file"),
     ],
 )
-def test_one_that_is_never_ready(code: str, message: str) -> None:
-    with pytest.raises(ToolError) as error, beside(server(code), limit=ENOUGH):
-        raise AssertionError
-    assert str(error.value).endswith(message)
-
-
-def test_one_that_says_nothing_is_ended() -> None:
-    with (
-        pytest.raises(ToolError, match=r"not ready in 0\.1 s"),
-        beside(Program(["sleep", "600"]), limit=0.1),
-    ):
-        raise AssertionError
-
-
-def test_one_that_is_not_there() -> None:
-    with (
-        pytest.raises(ToolError, match="no-such-server: No such file"),
-        beside(Program(["no-such-server"]), limit=ENOUGH),
-    ):
+def test_one_that_is_never_ready(program: Program, limit: float, message: str) -> None:
+    with pytest.raises(ToolError, match=message), beside(program, limit=limit):
         raise AssertionError
 
 
