@@ -16,8 +16,6 @@ from patchgen.system import objects
 from patchgen.system.git import Git, GitError, Head, Submodule, environment, head
 
 REAL = shutil.which("git")
-
-
 Script = Callable[[str], Git]
 
 
