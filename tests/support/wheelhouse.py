@@ -64,6 +64,16 @@ def make_inputs(
 PROVENANCE = make_inputs()
 
 
+def make_request(directory: Path) -> BuildRequest:
+    """A request for a build in a directory, with an interpreter of the user."""
+    places = ("work", "output", "conda-lock.yml", "environment.yml", "cache")
+    work, output, lock, environment, cache = (f"{directory}/{place}" for place in places)
+    return BuildRequest(
+        PIN, resolve({}, {}, str(directory)), work, output, "/usr/bin/python3", lock, environment,
+        {}, cache=cache,
+    )  # fmt: skip
+
+
 def digest(content: bytes, algorithm: str = "sha256") -> str:
     raw = hashlib.new(algorithm, content).digest()
     return f"{algorithm}={base64.urlsafe_b64encode(raw).rstrip(b'=').decode()}"

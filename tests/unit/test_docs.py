@@ -31,8 +31,6 @@ LONGER = [
 ]  # fmt: skip
 """Pages with a limit for all of them together; every other page has a lower one of its own."""
 
-pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-
 
 def prose(page: Path) -> str:
     """The page without its fenced and indented code."""
@@ -89,7 +87,7 @@ def test_no_page_is_too_long() -> None:
     assert sum(words(page) for page in DOCS if page.stem in LONGER) <= 17_000
 
 
-@pages
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_link_leads_somewhere(page: Path) -> None:
     for link in links(page):
         if link.startswith(("https://", "http://")):

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.wheelhouse import make_request
 
 from patchgen.cli.build import build as command
 from patchgen.core import wheel as building
-from patchgen.core.patch import pins
 from patchgen.core.wheel import variables
 from patchgen.core.wheel.check import ACCEPTABLE
 from patchgen.core.wheel.sandbox import HOST, Sandbox
@@ -21,7 +21,6 @@ from patchgen.core.wheel.stages.objects import compile_objects
 from patchgen.core.wheel.values import Patched, Stage
 from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.errors import CheckError
-from patchgen.options import resolve
 from patchgen.system.checks import Check
 
 BLAS = ACCEPTABLE["no-blas"]
@@ -36,20 +35,6 @@ FUNCTIONS = {
     "verification.verify_wheel": Stage.VERIFY,
 }
 NAMES = [stage.value for stage in Stage][1:]  # with an interpreter of the user
-
-
-def request(directory: Path) -> building.BuildRequest:
-    return building.BuildRequest(
-        pin=pins.find(pins.DEFAULT, pins.shipped()),
-        options=resolve({}, {}, str(directory)),
-        work=f"{directory}/work",
-        output=f"{directory}/output",
-        python="/usr/bin/python3",
-        lock=f"{directory}/conda-lock.yml",
-        environment=f"{directory}/environment.yml",
-        cache=f"{directory}/cache",
-        environ={},
-    )
 
 
 def note(
@@ -103,7 +88,7 @@ def test_variables_that_decide_what_is_compiled_are_recorded_or_dropped() -> Non
 
 def build(monkeypatch: pytest.MonkeyPatch, directory: Path, done: Sequence[str]) -> list[str]:
     notes = note(monkeypatch, done)
-    building.build(request(directory), lambda _: notes.append("plan"))
+    building.build(make_request(directory), lambda _: notes.append("plan"))
     return notes
 
 
@@ -135,7 +120,7 @@ def test_objects_are_made_again_where_the_build_is_seen_elsewhere(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """As where another system gives no namespaces: the path is in the objects."""
-    wanted = request(tmp_path)
+    wanted = make_request(tmp_path)
     Path(wanted.source, "build").mkdir(parents=True)
     subprocess.run(["git", "init", "-q", wanted.source], check=True)
     made: list[str] = []
@@ -166,7 +151,7 @@ def test_without_a_lock_the_first_stage_makes_one_and_the_check_comes_after(
 ) -> None:
     notes = note(monkeypatch, [])
     (tmp_path / "environment.yml").touch()
-    wanted = replace(request(tmp_path), python=None)
+    wanted = replace(make_request(tmp_path), python=None)
     plans: list[building.Plan] = []
     building.build(wanted, plans.append)
     assert [name for name, _ in plans[0].stages] == ["lock", *NAMES]
@@ -179,7 +164,7 @@ def test_what_the_user_accepts_is_handed_to_check(
     def find(request: building.BuildRequest) -> Check:
         return Check(BLAS, ("none",), required="no-blas" not in request.accepted)
 
-    notes, wanted = note(monkeypatch, [], find), request(tmp_path)
+    notes, wanted = note(monkeypatch, [], find), make_request(tmp_path)
     with pytest.raises(CheckError, match=f"{BLAS}: none"):
         building.build(wanted, lambda _: None)
     assert notes == ["look source", "check"]

@@ -7,14 +7,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from support.wheelhouse import PIN, PROVENANCE
+from support.wheelhouse import PIN, PROVENANCE, make_request
 
 from patchgen.core.recipes import Recipe, read
 from patchgen.core.wheel import delivery
-from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.values import BuiltWheel
 from patchgen.core.wheel.workspace import Workspace
-from patchgen.options import resolve
 
 
 def lines(version: str, recipe: Recipe) -> list[str]:
@@ -29,13 +27,9 @@ def test_constraints_name_this_torch_and_what_it_runs_with() -> None:
 
 
 def test_another_wheel_of_that_name_is_replaced(tmp_path: Path) -> None:
-    wanted = BuildRequest(
-        pin=PIN, options=resolve({}, {}, str(tmp_path)), work=str(tmp_path),
-        output=str(tmp_path / "output"), python="/usr/bin/python3", lock="", environment="",
-        cache="", environ={},
-    )  # fmt: skip
+    wanted = make_request(tmp_path)
     for directory, content in ((wanted.wheels, b"verified"), (wanted.output, b"another")):
-        Path(directory).mkdir()
+        Path(directory).mkdir(parents=True)
         Path(directory, "a.whl").write_bytes(content)
     digest = hashlib.sha256(b"verified").hexdigest()
     values = {name: getattr(PROVENANCE, name) for name in ("source", "env", "patch")}
