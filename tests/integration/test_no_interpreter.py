@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 from click.testing import CliRunner
+from support.programs import script
 from support.waiting import ENOUGH, has_ended
 
 from patchgen import cli
@@ -65,8 +66,7 @@ def python(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "directory":
         path.mkdir()
     elif request.param != "missing":
-        path.write_text(texts[request.param])
-        path.chmod(0o755)
+        script(path, texts[request.param])
     return str(path)
 
 
@@ -115,9 +115,7 @@ def test_no_interpreter(
 
 
 def test_what_one_writes_without_end_is_not_kept(tmp_path: Path) -> None:
-    path = tmp_path / "python3"
-    path.write_text("#!/bin/sh\nyes $(printf %01000d 0) | head -c 33554432\n")
-    path.chmod(0o755)
+    path = script(tmp_path / "python3", "#!/bin/sh\nyes $(printf %01000d 0) | head -c 33554432\n")
     tracemalloc.start()
     try:
         with pytest.raises(interpreter.NoInterpreter, match="gave no answer"):

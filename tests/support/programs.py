@@ -1,4 +1,4 @@
-"""Programs of tests/payload/programs, which tests start or write to where one is looked for."""
+"""Programs of tests/payload/programs, and those that tests write to where one is looked for."""
 
 from __future__ import annotations
 
@@ -13,3 +13,11 @@ def path_of(name: str) -> Path:
 
 def read(name: str) -> str:
     return path_of(name).read_text(encoding="utf-8")
+
+
+def script(path: Path, text: str) -> Path:
+    """Write a program whose first line names its interpreter."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path

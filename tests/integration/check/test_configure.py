@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.programs import script
 
 from patchgen.core.library import homes
 from patchgen.core.patch import pins
@@ -76,10 +77,8 @@ def test_what_is_linked(tmp_path: Path, flags: dict[str, bool], libraries: tuple
 def test_pkg_config_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """About Debian's gRPC it thinks for a second."""
     real, wanted = shutil.which("pkg-config"), tmp_path / "asked"
-    program = tmp_path / "bin/pkg-config"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\necho "$@" >>{wanted}\nexec {real} "$@"\n')
-    program.chmod(0o755)
+    text = f'#!/bin/sh\necho "$@" >>{wanted}\nexec {real} "$@"\n'
+    program = script(tmp_path / "bin/pkg-config", text)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     heard = configured(tmp_path, dpdk=True)
     assert heard.modules == ()

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import client_source
+from support import client_source, programs
 from support import cmake as fakes
 from support.shared import once
 from support.waiting import captured
@@ -132,9 +132,8 @@ def test_pkg_config_is_asked_once(tmp_path: Path) -> None:
     (config / "two.pc").write_text(
         f"Name: two\n{about}Libs: -L/usr/lib -Wl,--push-state -ltwo -Wl,--pop-state\n"
     )
-    program = tmp_path / "pkg-config"
-    program.write_text(f'#!/bin/sh\necho x >>{wanted}\nexec {shutil.which("pkg-config")} "$@"\n')
-    program.chmod(0o755)
+    text = f'#!/bin/sh\necho x >>{wanted}\nexec {shutil.which("pkg-config")} "$@"\n'
+    program = programs.script(tmp_path / "pkg-config", text)
     script = tmp_path / "script.cmake"
     names = ("FOUND", "CFLAGS", "LDFLAGS", "INCLUDE_DIRS", "LIBRARY_DIRS", "RUN_PATH")
     script.write_text(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support import client_source
+from support.programs import script
 
 from patchgen.core.library import origin
 from patchgen.core.library.homes import ARCHIVE
@@ -75,11 +76,8 @@ def test_another_directory_another_time(
 ) -> None:
     monkeypatch.setenv("CCACHE_DISABLE", "1")
     tools = tmp_path / "tools"
-    tools.mkdir()
-    (tools / "ar").write_text(AR)
-    (tools / "c++").write_text('#!/bin/sh\nexec /usr/bin/c++ "$@"\n')
-    for program in tools.iterdir():
-        program.chmod(0o755)
+    script(tools / "ar", AR)
+    script(tools / "c++", '#!/bin/sh\nexec /usr/bin/c++ "$@"\n')
     monkeypatch.setenv("CXX", str(tools / "c++"))  # CMake takes the ar beside the compiler
     homes = tmp_path / "one", tmp_path / "a longer name"
     for number, home in enumerate(homes):

@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 from support import torch_project
 from support.pages import ROOT
+from support.programs import script
 
 from patchgen.cli import main
 from patchgen.core.wheel.payload import enclosure
@@ -69,12 +70,10 @@ def test_no_engine(tmp_path: Path, script: str, engine: str) -> None:
 def test_the_command_of_an_engine(tmp_path: Path, engine: str) -> None:
     """The engine itself is not here: a script in its place prints what it is given."""
     programs, home, work = (tmp_path / name for name in ("bin", "home", "work"))
-    programs.mkdir()
+    script(programs / engine, '#!/bin/sh\necho "$@"\n')
     certificates = tmp_path / "company.pem"
     for name in ("dirname", "id", "mkdir", "realpath"):
         (programs / name).symlink_to(f"/usr/bin/{name}")
-    (programs / engine).write_text('#!/bin/sh\necho "$@"\n')
-    (programs / engine).chmod(0o755)
     given = {
         "PATH": str(programs),
         "WORK": str(work),

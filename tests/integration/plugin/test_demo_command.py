@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support import torch_project
+from support.programs import script
 from support.simulator import FLAGS
 from support.torch import Plugin, plugin_here
 from support.waiting import captured, has_ended, read_rest, read_until, until
@@ -58,9 +59,7 @@ def demo(
 
 def wrapper(path: Path, python: Path, lines: str) -> Path:
     """An interpreter that does something before it begins."""
-    path.write_text(f'#!/bin/sh\n{lines}\nexec "{python}" "$@"\n')
-    path.chmod(0o755)
-    return path
+    return script(path, f'#!/bin/sh\n{lines}\nexec "{python}" "$@"\n')
 
 
 def test_two_trainings_that_come_to_the_same(light: Plugin, cache: Path, tmp_path: Path) -> None:

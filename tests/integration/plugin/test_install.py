@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from support import torch_project
 from support.graft import make, python_run, site_of, venv
+from support.programs import script
 from support.torch import PLUGIN, Plugin, checked, located, switchml_patch
 from support.waiting import alive, until
 
@@ -98,10 +99,9 @@ def test_an_interpreter_without_pip(tmp_path: Path) -> None:
 
 def test_uv_installs_where_there_is_no_pip(tmp_path: Path) -> None:
     """A stand-in, which keeps to the arguments that uv 0.13 took."""
-    python, uv, log = venv(tmp_path / "venv"), tmp_path / "bin" / "uv", tmp_path / "log"
-    uv.parent.mkdir()
-    uv.write_text(UV.format(log=log, python=sys.executable, site=site_of(python)))
-    uv.chmod(0o755)
+    python, log = venv(tmp_path / "venv"), tmp_path / "log"
+    text = UV.format(log=log, python=sys.executable, site=site_of(python))
+    uv = script(tmp_path / "bin" / "uv", text)
     environ = {**os.environ, "PATH": f"{uv.parent}:{os.environ['PATH']}"}
     installing.check(str(python), environ)
     wheel_file = write_wheel(tmp_path, 1)
@@ -204,10 +204,8 @@ def test_pip_finishes_where_the_command_gets_a_signal(tmp_path: Path) -> None:
 @pytest.fixture
 def broken_cmake(tmp_path: Path) -> str:
     """A PATH on which cmake fails."""
-    program = tmp_path / "bin" / "cmake"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\necho cmake was called >&2\nexit 1\n")
-    program.chmod(0o755)
+    text = "#!/bin/sh\necho cmake was called >&2\nexit 1\n"
+    program = script(tmp_path / "bin" / "cmake", text)
     return f"{program.parent}:{os.environ['PATH']}"
 
 
