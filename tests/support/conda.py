@@ -201,6 +201,13 @@ class Site:
         own = ("lock", "-f", self.file, "-o", self.lock_file, "--cache", self.cache)
         return self.run(*own, *arguments, code=code)
 
+    def relock(
+        self, channels: Sequence[str], specs: Sequence[str], code: int = 0, **own: Any
+    ) -> str:
+        """Write the environment file and lock it; return the command's output."""
+        self.ask(channels, specs, **own)
+        return self.lock(code=code)
+
     def create_arguments(
         self, prefix: Path | None = None, cache: Path | None = None
     ) -> tuple[str | Path, ...]:

@@ -102,8 +102,7 @@ def test_a_prefix_that_a_build_sees_elsewhere_has_that_path_in_it(
     site: Site, channel: Channel
 ) -> None:
     """So have its post-link scripts, which run where they see it there."""
-    site.ask([channel.url], ["tool"], link_scripts=["tool"])
-    site.lock()
+    site.relock([channel.url], ["tool"], link_scripts=["tool"])
     given = [str(path) for path in (site.lock_file, site.prefix, site.root / "cache")]
     output = subprocess.check_output([sys.executable, "-c", MAKE, *given], text=True)
     seen = f"{enclosure.PATH}/{site.prefix.name}"
@@ -118,8 +117,7 @@ def test_a_prefix_that_a_build_sees_elsewhere_has_that_path_in_it(
 def test_a_noarch_python_package_goes_to_where_its_python_looks(
     site: Site, channel: Channel
 ) -> None:
-    site.ask([channel.url], ["pure"])
-    site.lock()
+    site.relock([channel.url], ["pure"])
     site.create()
     assert site.files() == {"bin/python3.7", "lib/python3.7/site-packages/pure.py"}
     assert record(site, "pure")["noarch"] == "python"
@@ -128,8 +126,7 @@ def test_a_noarch_python_package_goes_to_where_its_python_looks(
 
 def test_what_is_in_the_store_needs_no_network(site: Site, channel: Channel) -> None:
     with serve_files(channel.root) as url:
-        site.ask([url], ["tool"])
-        site.lock()
+        site.relock([url], ["tool"])
         output = site.create()
     other = Site(site.root / "other")
     other.root.mkdir()
@@ -143,8 +140,7 @@ def test_without_network_the_address_is_reported_and_nothing_is_linked(
 ) -> None:
     monkeypatch.setattr(packages, "_RETRIES", 0)
     with serve_files(channel.root) as url:
-        site.ask([url], ["tool"])
-        site.lock()
+        site.relock([url], ["tool"])
     output = site.create(code=4)
     assert f"{url}/{PLATFORM}/{TOOL.file_name}: cannot be fetched" in output
     assert not site.files()
@@ -158,8 +154,7 @@ def test_a_wrong_hash_stops_before_anything_is_linked(
 ) -> None:
     with serve_files(channel.root) as url:
         if http:
-            site.ask([url], ["tool"])
-            site.lock()
+            site.relock([url], ["tool"])
         lib = site.locked()["lib"]
         if what in {"sha256", "md5"}:
             right = getattr(lib, what)
@@ -230,8 +225,7 @@ def test_a_directory_that_is_not_ours_is_left_alone(site: Site, *, conda: bool) 
 
 def test_a_prefix_of_another_lock_is_left_alone(site: Site, channel: Channel) -> None:
     site.create()
-    site.ask([channel.url], ["python"])
-    site.lock()
+    site.relock([channel.url], ["python"])
     assert "was made from another lock" in site.create(code=3)
     assert site.files() == LINKED
 
@@ -250,8 +244,7 @@ def test_a_link_script_runs_only_where_the_environment_says_so(
 ) -> None:
     assert "not run: the post-link script of tool" in site.create()
     assert "ran" not in site.files()
-    site.ask([channel.url], ["tool"], link_scripts=["tool"])
-    site.lock()
+    site.relock([channel.url], ["tool"], link_scripts=["tool"])
     site.create()
     site.create()
     assert (site.prefix / "ran").read_text() == "tool 1.0 3\n"
@@ -271,8 +264,7 @@ def test_a_link_script_that_fails_is_reported_and_tried_again(
 ) -> None:
     script = f'test -e "$PREFIX/repaired" || {{ {body}; }}\n'
     channel.add(Package("tool", "2.0", files={"bin/.tool-post-link.sh": script}))
-    site.ask([channel.url], ["tool"], link_scripts=["tool"])
-    site.lock()
+    site.relock([channel.url], ["tool"], link_scripts=["tool"])
     output = site.create(code=4)
     assert "the post-link script of tool failed" in output
     assert message in output
@@ -288,8 +280,7 @@ def test_link_scripts_run_in_the_order_of_dependencies(site: Site, channel: Chan
     for name, needs in (("a", ("b",)), ("b", ("c",)), ("c", ())):
         script = {f"bin/.{name}-post-link.sh": POST_LINK}
         channel.add(Package(name, depends=needs, files=script))
-    site.ask([channel.url], ["a"], link_scripts=names)
-    site.lock()
+    site.relock([channel.url], ["a"], link_scripts=names)
     site.create()
     ran = (site.prefix / "ran").read_text().splitlines()
     assert [line.split()[0] for line in ran] == ["c", "b", "a"]
@@ -324,8 +315,7 @@ threading.Thread(target=watch, daemon=True).start()
 
 
 def test_a_kill_at_any_step_is_seen_and_fixed(site: Site, channel: Channel) -> None:
-    site.ask([channel.url], ["tool"], link_scripts=["tool"])
-    site.lock()
+    site.relock([channel.url], ["tool"], link_scripts=["tool"])
     seen = set()
     for at in range(1, 30):
         prefix, cache = site.root / f"p{at}", site.root / f"c{at}"
@@ -349,8 +339,7 @@ def test_a_kill_while_files_are_linked_is_fixed(site: Site, channel: Channel) ->
     big = [Package(f"big{n}", files={f"big{n}/{i}": f"{n} {i}" for i in range(250)})
            for n in range(6)]  # fmt: skip
     channel.add(*big)
-    site.ask([channel.url], [package.name for package in big])
-    site.lock()
+    site.relock([channel.url], [package.name for package in big])
     for _ in range(20):  # on a busy machine it may be done with linking before it is killed
         with site.start(*site.create_arguments(), program=KILL_WHILE_LINKING + PROGRAM) as process:
             process.communicate(timeout=ENOUGH)
@@ -374,8 +363,7 @@ if ! test -e "$PREFIX/go"; then
 fi
 """
     channel.add(Package("slow", files={"bin/.slow-post-link.sh": script}))
-    site.ask([channel.url], ["slow"], link_scripts=["slow"])
-    site.lock()
+    site.relock([channel.url], ["slow"], link_scripts=["slow"])
     with site.start(*site.create_arguments()) as process:
         until((site.prefix / "here").exists, process)
         process.send_signal(signal.SIGINT)
@@ -391,16 +379,14 @@ fi
 def test_a_half_made_prefix_is_not_finished_from_another_lock(site: Site, channel: Channel) -> None:
     lock = lockfile.read(str(site.lock_file))
     marker.write(str(site.prefix), marker.Marker(lock.identity))
-    site.ask([channel.url], ["python"])
-    site.lock()
+    site.relock([channel.url], ["python"])
     assert "was begun from another lock" in site.create(code=3)
 
 
 def test_the_second_of_two_runs_says_so_and_stops(site: Site, channel: Channel) -> None:
     script = 'touch "$PREFIX/here"; while ! test -e "$PREFIX/go"; do sleep 0.02; done\n'
     channel.add(Package("slow", files={"bin/.slow-post-link.sh": script}))
-    site.ask([channel.url], ["slow"], link_scripts=["slow"])
-    site.lock()
+    site.relock([channel.url], ["slow"], link_scripts=["slow"])
     with site.start(*site.create_arguments()) as first:
         until((site.prefix / "here").exists, first)
         assert "another run" in site.create(code=3)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rattler import LockFile
@@ -38,14 +39,12 @@ def versions(site: Site) -> dict[str, str]:
 def test_a_newer_version_of_a_lower_channel_is_not_taken(
     site: Site, alpha: Channel, beta: Channel
 ) -> None:
-    site.ask([alpha.url, beta.url], ["tool", "pure"])
-    output = site.lock()
+    output = site.relock([alpha.url, beta.url], ["tool", "pure"])
     assert "3 packages for linux-64" in output
     assert versions(site) == {"lib": "1.5", "pure": "1.0", "tool": "1.0"}
     assert site.locked()["tool"].depends == (("__glibc", ">=2.17"), ("lib", ">=1"))
     assert site.locked()["lib"].url == alpha.path(OLD).as_uri()
-    site.ask([beta.url, alpha.url], ["tool"])
-    site.lock()
+    site.relock([beta.url, alpha.url], ["tool"])
     assert versions(site)["lib"] == "2.0"
 
 
@@ -61,9 +60,8 @@ def test_a_package_comes_from_the_channel_that_its_spec_names(
 def test_the_lock_is_one_for_conda_lock_and_for_rattler(
     site: Site, alpha: Channel, beta: Channel
 ) -> None:
-    own = {"link_scripts": ["tool"], "virtual_packages": {"cuda": "10.1"}}
-    site.ask([alpha.url, beta.url], ["tool", "pure"], **own)
-    site.lock()
+    own: dict[str, Any] = {"link_scripts": ["tool"], "virtual_packages": {"cuda": "10.1"}}
+    site.relock([alpha.url, beta.url], ["tool", "pure"], **own)
     from conda_lock.lockfile import parse_conda_lock_file  # warns on import
 
     parsed = parse_conda_lock_file(site.lock_file)
@@ -84,8 +82,7 @@ def test_the_lock_is_one_for_conda_lock_and_for_rattler(
 
 
 def test_a_lock_is_read_as_it_was_written(site: Site, alpha: Channel, beta: Channel) -> None:
-    site.ask([alpha.url, beta.url], ["tool", "pure"], link_scripts=["tool", "lib"])
-    site.lock()
+    site.relock([alpha.url, beta.url], ["tool", "pure"], link_scripts=["tool", "lib"])
     read = lockfile.read(str(site.lock_file))
     lockfile.write(read, str(site.root / "again.yml"))
     assert (site.root / "again.yml").read_bytes() == site.lock_file.read_bytes()
@@ -93,25 +90,21 @@ def test_a_lock_is_read_as_it_was_written(site: Site, alpha: Channel, beta: Chan
 
 
 def test_the_same_solution_gives_the_same_bytes(site: Site, alpha: Channel, beta: Channel) -> None:
-    site.ask([alpha.url, beta.url], ["tool", "pure"])
-    site.lock()
+    site.relock([alpha.url, beta.url], ["tool", "pure"])
     first = site.lock_file.read_bytes()
     alpha.add(Package("unrelated"))
-    site.ask([alpha.url, beta.url], ["tool", "pure"])
-    site.lock()
+    site.relock([alpha.url, beta.url], ["tool", "pure"])
     assert site.lock_file.read_bytes() == first
 
 
 def test_over_http_the_lock_says_the_same_but_for_the_address(
     site: Site, alpha: Channel, tmp_path: Path
 ) -> None:
-    site.ask([alpha.url], ["tool"])
-    site.lock()
+    site.relock([alpha.url], ["tool"])
     local = site.lock_file.read_text()
     with serve_files(tmp_path / "channels") as url:
         remote = f"{url}/al%20pha"
-        site.ask([remote], ["tool"])
-        site.lock()
+        site.relock([remote], ["tool"])
     there = site.lock_file.read_text().replace(remote, alpha.url)
 
     def without_hash(text: str) -> str:
@@ -121,8 +114,7 @@ def test_over_http_the_lock_says_the_same_but_for_the_address(
 
 
 def test_stated_virtual_packages_decide(site: Site, alpha: Channel) -> None:
-    site.ask([alpha.url], ["tool"], virtual_packages={"glibc": "2.12"})
-    output = site.lock(code=2)
+    output = site.relock([alpha.url], ["tool"], virtual_packages={"glibc": "2.12"}, code=2)
     assert "no solution for linux-64 with" in output
     assert "glibc 2.12" in output
     assert "__glibc" in output
@@ -143,29 +135,25 @@ def test_what_cannot_be_solved_is_reported_and_leaves_the_lock(
     site: Site, alpha: Channel, specs: list[str], code: int, named: str
 ) -> None:
     site.lock_file.write_text("as it was")
-    site.ask([alpha.url], specs)
-    assert named in site.lock(code=code)
+    assert named in site.relock([alpha.url], specs, code=code)
     assert site.lock_file.read_text() == "as it was"
 
 
 def test_a_link_script_of_no_package_is_a_typing_error(site: Site, alpha: Channel) -> None:
-    site.ask([alpha.url], ["tool"], link_scripts=["tol"])
-    assert "link_scripts: tol: not among the packages" in site.lock(code=2)
+    output = site.relock([alpha.url], ["tool"], link_scripts=["tol"], code=2)
+    assert "link_scripts: tol: not among the packages" in output
     assert not site.lock_file.exists()
 
 
 def test_a_channel_that_cannot_be_read_is_named(site: Site, tmp_path: Path) -> None:
-    site.ask([(tmp_path / "nowhere").as_uri()], ["tool"])
-    assert "nowhere" in site.lock(code=4)
+    assert "nowhere" in site.relock([(tmp_path / "nowhere").as_uri()], ["tool"], code=4)
     with serve_files(tmp_path) as url:
         pass
-    site.ask([f"{url}/alpha"], ["tool"])
-    output = site.lock(code=4)
+    output = site.relock([f"{url}/alpha"], ["tool"], code=4)
     assert "a channel cannot be read" in output
     assert "name a mirror of it with --channel NAME=URL" in output
     assert url in output
-    site.ask([], ["tool"])
-    assert "name one with --channel" in site.lock(code=2)
+    assert "name one with --channel" in site.relock([], ["tool"], code=2)
 
 
 @pytest.mark.parametrize("gone", ["md5", "sha256"])
@@ -176,8 +164,7 @@ def test_a_channel_without_hashes_is_refused(site: Site, alpha: Channel, gone: s
         del package[gone]
     path.write_text(json.dumps(data))
     path.with_suffix(".json.zst").unlink()
-    site.ask([alpha.url], ["tool"])
-    assert f"gives no {gone}" in site.lock(code=2)
+    assert f"gives no {gone}" in site.relock([alpha.url], ["tool"], code=2)
 
 
 @pytest.mark.parametrize(
