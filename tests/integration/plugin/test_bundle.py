@@ -72,11 +72,7 @@ def test_the_plugin_loads_what_it_has_brought(plugin: Plugin, torch: Path, tmp_p
     made = [
         bundle.write(str(plugin.wheel), str(tmp_path / name), os.environ) for name in ("one", "two")
     ]
-    contents = []
-    for one in made:
-        with open(one.path, "rb") as file:
-            contents.append(file.read())
-    assert contents[0] == contents[1]
+    assert Path(made[0].path).read_bytes() == Path(made[1].path).read_bytes()
     assert made[0].outside == ()
     with zipfile.ZipFile(made[0].path) as archive:
         archive.extractall(tmp_path / "site")

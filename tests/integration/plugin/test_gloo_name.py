@@ -82,10 +82,7 @@ def test_a_plugin_that_is_required_and_for_another_torch(stale: Plugin) -> None:
         "import torch.distributed as dist\n"
         "dist.init_process_group('gloo', store=dist.HashStore(), rank=0, world_size=1)\n"
     )
-    done = subprocess.run(
-        [stale.python, "-I", "-c", code], env={**ON, "SWITCHML_REQUIRE": "1"}, text=True,
-        stderr=subprocess.PIPE, check=False,
-    )  # fmt: skip
+    done = captured([stale.python, "-I", "-c", code], env={**ON, "SWITCHML_REQUIRE": "1"})
     assert done.returncode == 1
     why = "RuntimeError: SWITCHML_REQUIRE is set, but torch_switchml was built for"
     assert why in done.stderr
@@ -110,8 +107,7 @@ def test_line_that_guards_a_job(plugin: Plugin, torch: Path, tmp_path: Path) -> 
     assert f"\n    {line}" in (DOCS / "plugin.md").read_text()
     for python, out in ((plugin.python, "goes on\n"), (torch, "")):
         (tmp_path / "python3").unlink(missing_ok=True)
-        (tmp_path / "python3").write_text(f'#!/bin/sh\nexec {python} "$@"\n')
-        (tmp_path / "python3").chmod(0o755)
+        programs.script(tmp_path / "python3", f'#!/bin/sh\nexec {python} "$@"\n')
         done = captured(["/bin/sh", "-c", f"{line}echo goes on"], env={"PATH": str(tmp_path)})
         assert (done.stdout, done.returncode == 0) == (out, bool(out)), done.stderr
 

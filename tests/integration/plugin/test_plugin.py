@@ -159,13 +159,10 @@ def test_a_barrier_fails_with_what_is_before_it(launch: Launcher) -> None:
 
 
 @pytest.mark.usefixtures("sharding")
-def test_meshes(launch: Launcher) -> None:
-    results(launch("plugin_meshes:meshes", 2))
-
-
-@pytest.mark.usefixtures("sharding")
-def test_sharded_training(launch: Launcher) -> None:
-    results(launch("plugin_meshes:sharded", 2))
+@pytest.mark.parametrize("case", ["meshes", "sharded"])
+def test_meshes(launch: Launcher, case: str) -> None:
+    """The assertions are in the case."""
+    results(launch(f"plugin_meshes:{case}", 2))
 
 
 @pytest.mark.usefixtures("sharding")

@@ -14,13 +14,16 @@ from support.torch import Plugin, results, version_of
 from support.waiting import captured
 
 
+def need(torch: Path, release: str, what: str) -> None:
+    """Skips where torch is older."""
+    if Version(version_of(torch)) < Version(release):
+        pytest.skip(f"{what} since torch {release}: name another one by TORCH")
+
+
 @pytest.fixture
 def today(torch: Path) -> None:
     """Skips where stock Gloo can do none of this."""
-    if Version(version_of(torch)) < Version("2.15"):
-        pytest.skip(
-            "groups of the CPU are split and reconfigured since torch 2.15: name it by TORCH"
-        )
+    need(torch, "2.15", "groups of the CPU are split and reconfigured")
 
 
 @pytest.mark.usefixtures("today")
@@ -45,21 +48,23 @@ def test_a_part_that_must_delegate_and_cannot(launch: Launcher) -> None:
 
 
 @pytest.mark.usefixtures("today")
-def test_end_of_a_part_whose_tensors_are_in_use(launch: Launcher) -> None:
-    """torch has the last reference, and drops it with the GIL held."""
-    results(launch("plugin_groups:split_and_ended", 2, limit=120))
+@pytest.mark.parametrize(
+    ("case", "world"),
+    [
+        ("split_and_ended", 2),  # torch drops the last reference, with the GIL held
+        ("subgroup_of_a_device", 3),
+        ("reconfigured_first", 2),
+    ],
+)
+def test_case(launch: Launcher, case: str, world: int) -> None:
+    """The assertions are in the case."""
+    results(launch(f"plugin_groups:{case}", world))
 
 
 def test_merged_groups(launch: Launcher, torch: Path, tmp_path: Path) -> None:
-    if Version(version_of(torch)) < Version("2.9"):
-        pytest.skip("groups are merged since torch 2.9: name another one by TORCH")
+    need(torch, "2.9", "groups are merged")
     ranks = results(launch("plugin_groups:merged", 2, arguments={"store": str(tmp_path)}))
     assert [rank["counted"] for rank in ranks] == [1, 1]
-
-
-@pytest.mark.usefixtures("today")
-def test_subgroup_where_the_group_has_a_device(launch: Launcher) -> None:
-    results(launch("plugin_groups:subgroup_of_a_device", 3))
 
 
 @pytest.mark.usefixtures("today")
@@ -68,11 +73,6 @@ def test_reconfigured_groups_sum_over_their_ranks(launch: Launcher) -> None:
         assert rank["pairs"]["reason"].endswith(messages.PART.format(2, 4))
         assert rank["pairs"]["fallbacks"]["group"] == 2
         assert rank["again"] == 1
-
-
-@pytest.mark.usefixtures("today")
-def test_group_without_ranks_before_it_is_reconfigured(launch: Launcher) -> None:
-    results(launch("plugin_groups:reconfigured_first", 2))
 
 
 def call_of(entry: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -148,8 +148,7 @@ def test_flight_recorder_shows_a_call_that_waits(launch: Launcher) -> None:
 
 @pytest.mark.parametrize("how", ["abort", "shutdown", "destroy"])
 def test_callbacks_that_end_their_group(launch: Launcher, torch: Path, how: str) -> None:
-    if Version(version_of(torch)) < Version("2.6"):
-        pytest.skip("a backend is aborted since torch 2.6: name another one by TORCH")
+    need(torch, "2.6", "a backend is aborted")
     results(launch("plugin_groups:ended_in_callbacks", 2, arguments={"how": how}, limit=120))
 
 
@@ -159,8 +158,7 @@ def test_group_is_as_one_of_gloo(
     launch: Launcher, torch: Path, backend: str, for_gloo: str
 ) -> None:
     """An installed plugin changes none of stock Gloo's either."""
-    if Version(version_of(torch)) < Version("2.6"):
-        pytest.skip("sets timeouts of Gloo's groups since torch 2.6: name another one by TORCH")
+    need(torch, "2.6", "timeouts of Gloo's groups are set")
     env = {"SWITCHML_FOR_GLOO": for_gloo, "SWITCHML_REQUIRE": "0"}
     own = "switchml" if "switchml" in backend else "gloo"
     ranks = launch("plugin_groups:asked_as_gloo", 2, arguments={"backend": backend}, env=env)
@@ -170,20 +168,16 @@ def test_group_is_as_one_of_gloo(
         assert result["report"]["calls"] == delegates
 
 
-def test_description_of_a_group_and_options_of_gloo(launch: Launcher) -> None:
-    results(launch("plugin_groups:options", 2))
-
-
-def test_hooks_that_torch_refuses_for_gloo(launch: Launcher) -> None:
-    results(launch("plugin_groups:zero", 2))
+@pytest.mark.parametrize("case", ["options", "zero"])
+def test_case_of_any_torch(launch: Launcher, case: str) -> None:
+    """The assertions are in the case."""
+    results(launch(f"plugin_groups:{case}", 2))
 
 
 @pytest.mark.parametrize("autoload", ["1", "0"])
 def test_backend_without_an_import(plugin: Plugin, torch: Path, autoload: str) -> None:
     """By its entry point; `import torch` alone loads nothing that is large."""
-    release = Version(version_of(torch))
-    if release < Version("2.5"):
-        pytest.skip("torch loads backends of others since 2.5: name another one by TORCH")
+    need(torch, "2.5", "backends of others are loaded")
     code = (
         "import sys, torch, torch.distributed as dist\n"
         "assert 'torch_switchml' not in sys.modules\n"
@@ -196,7 +190,7 @@ def test_backend_without_an_import(plugin: Plugin, torch: Path, autoload: str) -
         [plugin.python, "-c", code],
         env={"TORCH_DEVICE_BACKEND_AUTOLOAD": autoload, "GLOO_SOCKET_IFNAME": "lo"},
     )
-    if autoload == "0" and release < Version("2.14"):
+    if autoload == "0" and Version(version_of(torch)) < Version("2.14"):
         assert done.returncode != 0, "docs/plugin.md says what to import"
     else:
         assert done.stdout == "[1.0, 1.0]\nswitchml True\n", done.stderr

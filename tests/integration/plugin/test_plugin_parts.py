@@ -1,8 +1,9 @@
-"""Packing and unpacking without torch, compiled in several ways, against the model."""
+"""Parts of the plugin without torch, compiled in several ways: packing, and its threads."""
 
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,10 +16,11 @@ from numpy.typing import NDArray
 from support import quantize_model
 from support.quantize_model import Model, Summed
 from support.simulator import SANITIZED, SANITIZERS, SANITIZING
+from support.waiting import captured
 
 from patchgen.core.patch import render
 
-SOURCE = Path(__file__).parents[2] / "cpp" / "quantize.cpp"
+CPP = Path(__file__).parents[2] / "cpp"
 HEADER = "delegate/src/base/SwitchMLQuantize.hpp"
 BUILDS = {
     "gcc": ["g++", "-O2", "-ftree-vectorize"],
@@ -53,15 +55,6 @@ class Case:
         return all_of_it + (found.kept.tobytes() if self.keep else b"")
 
 
-def compiled(directory: Path, command: list[str], header: str) -> Path:
-    (directory / "base").mkdir(exist_ok=True)
-    (directory / "base/SwitchMLQuantize.hpp").write_text(header)
-    out = directory / "quantize"
-    more = ["-std=c++17", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", f"-I{directory}"]
-    subprocess.run([*command, *more, SOURCE, "-o", out], check=True)
-    return out
-
-
 @cache
 def quantize(cases: str) -> tuple[bytes, bytes]:
     """What the program is given, and what it has to answer."""
@@ -70,17 +63,15 @@ def quantize(cases: str) -> tuple[bytes, bytes]:
     return b"".join(one.input() for one in listed), b"".join(one.expected() for one in listed)
 
 
-def same(program: Path, cases: str) -> bool:
-    given, expected = quantize(cases)
-    done = subprocess.run([program], input=given, capture_output=True, check=False, timeout=120)
-    assert (done.returncode, done.stderr) == (0, b"")
-    return done.stdout == expected
-
-
 @pytest.fixture(scope="module", params=BUILDS)
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("quantize")
-    return compiled(directory, BUILDS[request.param], render.text(HEADER))
+    (directory / "base").mkdir()
+    (directory / "base/SwitchMLQuantize.hpp").write_text(render.text(HEADER))
+    out = directory / "quantize"
+    more = ["-std=c++17", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", f"-I{directory}"]
+    subprocess.run([*BUILDS[request.param], *more, CPP / "quantize.cpp", "-o", out], check=True)
+    return out
 
 
 def layers(seed: int, ranks: int, numel: int) -> NDArray[np.float32]:
@@ -146,7 +137,11 @@ CASES: dict[str, Callable[[], Iterable[Case]]] = {
 
 @pytest.mark.parametrize("cases", CASES)
 def test_same_bits_as_the_model(program: Path, cases: str) -> None:
-    assert same(program, cases)
+    given, expected = quantize(cases)
+    done = subprocess.run([program], input=given, capture_output=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, b"")
+    same = done.stdout == expected
+    assert same  # the bytes themselves would fill pages
 
 
 def test_the_model_sums() -> None:
@@ -159,3 +154,23 @@ def test_the_model_sums() -> None:
         units = np.repeat(summed.scales.view(np.float32) / model.highest, 64)[:300]
         assert (np.abs(summed.values - exact) <= ranks * units * 0.5001).all()
         assert np.abs(summed.values - exact).max() > 0
+
+
+POOL_BUILDS = {
+    "clang": ("clang++", []),
+    "thread": ("g++", [SANITIZERS["thread"], *SANITIZED]),
+    "address": ("g++", [SANITIZERS["address"], "-fno-sanitize-recover=all", *SANITIZED]),
+}
+
+
+@pytest.mark.parametrize("build", POOL_BUILDS)
+def test_pool(build: str, tmp_path: Path) -> None:
+    """In a forked child not under ThreadSanitizer, which gives up after a fork of threads."""
+    compiler, flags = POOL_BUILDS[build]
+    (tmp_path / "WorkPool.hpp").write_text(render.text("plugin/WorkPool.hpp"))
+    command = [compiler, "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", *flags]
+    out = tmp_path / "pool"
+    subprocess.run([*command, f"-I{tmp_path}", CPP / "work_pool.cpp", "-o", out], check=True)
+    environ = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1", "ASAN_OPTIONS": "detect_leaks=1"}
+    done = captured([out, *(["forked"] if build != "thread" else [])], env=environ, timeout=600)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
