@@ -71,6 +71,11 @@ class World:
         command = [*COMMAND, "-o", str(tree), "--pytorch", self.pin_file, *arguments]
         return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
+    def fetch(self, tree: Path, *arguments: str) -> None:
+        """Fetch a tree, which is complete then."""
+        self.run(tree, *arguments)
+        self.check(tree)
+
     def check(self, tree: Path) -> None:
         """Check with git that the tree is complete."""
         assert git(tree, "rev-parse", "HEAD") == self.pin.commit

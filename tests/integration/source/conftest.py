@@ -24,3 +24,9 @@ def world(built: World, isolated: Path) -> World:
     here = World(isolated, built.served, built.pin, built.pin_file, built.commits)
     here.route(f"file://{built.served}")
     return here
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Where nothing is yet."""
+    return tmp_path / "t"

@@ -93,8 +93,7 @@ def test_fetches_all_and_then_nothing(world: World, tmp_path: Path, name: str) -
 def test_smart_servers(world: World, tmp_path: Path, protocol: int, *, by_id: bool) -> None:
     with serve(world.served, protocol, by_id=by_id) as server:
         world.route(server.url)
-        world.run(tmp_path / "t")
-    world.check(tmp_path / "t")
+        world.fetch(tmp_path / "t")
     shallow = git(tmp_path / "t", "rev-parse", "--is-shallow-repository")
     assert shallow == ("true" if protocol == 2 or by_id else "false")
 
@@ -102,16 +101,13 @@ def test_smart_servers(world: World, tmp_path: Path, protocol: int, *, by_id: bo
 def test_a_server_of_files(world: World, tmp_path: Path) -> None:
     with serve_files(world.served) as url:
         world.route(url)
-        world.run(tmp_path / "t")
-    world.check(tmp_path / "t")
+        world.fetch(tmp_path / "t")
 
 
 def test_git_configuration_does_not_spoil_the_tree(world: World, tmp_path: Path) -> None:
     hooks = tmp_path / "hooks"
-    hooks.mkdir()
     for name in ("post-checkout", "reference-transaction", "post-index-change"):
-        (hooks / name).write_text("#!/bin/sh\nexit 1\n")
-        (hooks / name).chmod(0o755)
+        programs.script(hooks / name, "#!/bin/sh\nexit 1\n")
     attributes = tmp_path / "attributes"
     attributes.write_text("* text eol=crlf\n")
     world.route(f"file://{world.served}", HOSTILE.format(hooks=hooks, attributes=attributes))
@@ -142,16 +138,14 @@ def test_killed_at_many_steps(world: World, tmp_path: Path, name: str) -> None:
         if not stopped(world, tree, at, name):
             break
         seen += 1
-        world.run(tree)
-        world.check(tree)
+        world.fetch(tree)
         shutil.rmtree(tree)
     else:
         pytest.fail("never reached the end")
     assert seen > 2
 
 
-def test_what_a_killed_git_leaves_is_cleared(world: World, tmp_path: Path) -> None:
-    tree = tmp_path / "t"
+def test_what_a_killed_git_leaves_is_cleared(world: World, tree: Path) -> None:
     assert stopped(world, tree, 4)  # made, and nothing fetched
     draft = tree / ".git/switchml-checkout.tmp"
     draft.mkdir()
@@ -159,13 +153,11 @@ def test_what_a_killed_git_leaves_is_cleared(world: World, tmp_path: Path) -> No
     left = ["shallow.lock", "config.lock", "index.lock", "HEAD.lock", "objects/pack/tmp_pack_x"]
     for name in left:
         (tree / ".git" / name).write_text("")
-    world.run(tree)
-    world.check(tree)
+    world.fetch(tree)
     assert not [name for name in left if (tree / ".git" / name).exists()]
 
 
-def test_what_a_killed_git_leaves_in_a_submodule_is_cleared(world: World, tmp_path: Path) -> None:
-    tree = tmp_path / "t"
+def test_what_a_killed_git_leaves_in_a_submodule_is_cleared(world: World, tree: Path) -> None:
     with world.without("inner.git"):
         world.run(tree, code=4)
     gloo = tree / ".git/modules/third-party/gloo"
@@ -173,13 +165,11 @@ def test_what_a_killed_git_leaves_in_a_submodule_is_cleared(world: World, tmp_pa
     left += [gloo / "modules/inner" / name for name in ("shallow.lock", "config.lock", "HEAD.lock")]
     for path in left:
         path.write_text("")
-    world.run(tree)
-    world.check(tree)
+    world.fetch(tree)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_stopped_during_a_download(world: World, tmp_path: Path, number: signal.Signals) -> None:
-    tree = tmp_path / "t"
+def test_stopped_during_a_download(world: World, tree: Path, number: signal.Signals) -> None:
     with stalled(world, tree, at="/git-upload-pack") as first:
         first.running.send_signal(number)
         output = read_rest(first.running)
@@ -197,8 +187,7 @@ def test_stopped_during_a_download(world: World, tmp_path: Path, number: signal.
     world.check(tree)
 
 
-def test_what_is_complete_is_not_fetched_again(world: World, tmp_path: Path) -> None:
-    tree = tmp_path / "t"
+def test_what_is_complete_is_not_fetched_again(world: World, tree: Path) -> None:
     with world.without("inner.git"):
         output = world.run(tree, code=4).stderr
     assert "third_party/gloo/deps/inner" in output
@@ -218,9 +207,8 @@ def test_without_the_commit_nothing_is_left(world: World, tmp_path: Path) -> Non
 
 
 def test_a_submodule_that_was_removed_is_put_back_without_a_network(
-    world: World, tmp_path: Path
+    world: World, tree: Path
 ) -> None:
-    tree = tmp_path / "t"
     world.run(tree)
     shutil.rmtree(tree / "third_party/tbb")
     shutil.rmtree(tree / "third_party/gloo/deps")
@@ -235,8 +223,7 @@ def test_a_full_disk(world: World, tmp_path: Path) -> None:
         output = world.run(place / "t", code=5).stderr
         assert "make room" in output
         resize("64m")
-        world.run(place / "t")
-        world.check(place / "t")
+        world.fetch(place / "t")
 
 
 # ---- mirrors and references
@@ -256,8 +243,7 @@ def test_a_mirror_of_another_owner_is_trusted(world: World, tmp_path: Path) -> N
     for path in (mirror, *mirror.rglob("*")):
         os.chown(path, unprivileged.NOBODY, unprivileged.NOBODY)
     world.offline()
-    world.run(tmp_path / "t", "--mirror", str(mirror))
-    world.check(tmp_path / "t")
+    world.fetch(tmp_path / "t", "--mirror", str(mirror))
 
 
 def test_a_reference_may_go_away(world: World, tmp_path: Path) -> None:
@@ -276,19 +262,16 @@ def test_a_mirror_without_the_commit_is_passed_over(world: World, tmp_path: Path
     other.mkdir(parents=True)
     git(other, "init", "-q")
     git(other, "commit", "-q", "--allow-empty", "-m", "other")
-    world.run(tmp_path / "t", "--mirror", str(tmp_path / "mirror"))
-    world.check(tmp_path / "t")
+    world.fetch(tmp_path / "t", "--mirror", str(tmp_path / "mirror"))
 
 
 # ---- trees that are there
 
 
-def test_killed_while_the_mark_was_written(world: World, tmp_path: Path) -> None:
-    tree = tmp_path / "t"
+def test_killed_while_the_mark_was_written(world: World, tree: Path) -> None:
     (tree / ".git").mkdir(parents=True)
     (tree / ".git" / ".abc.switchml-tmp").write_text(world.pin.commit[:7])
-    world.run(tree)
-    world.check(tree)
+    world.fetch(tree)
     assert not [*tree.glob(".git/.*.switchml-tmp")]
 
 
@@ -298,10 +281,10 @@ def fetched(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def tree(world: World, fetched: Path, tmp_path: Path) -> Path:
+def whole(world: World, fetched: Path, tree: Path) -> Path:
     if not fetched.exists():
         world.run(fetched)
-    return Path(shutil.copytree(fetched, tmp_path / "t", symlinks=True))
+    return Path(shutil.copytree(fetched, tree, symlinks=True))
 
 
 def refused(world: World, tree: Path, *named: str) -> None:
@@ -311,46 +294,46 @@ def refused(world: World, tree: Path, *named: str) -> None:
     assert snapshot(tree) == before
 
 
-def test_a_submodule_at_another_commit(world: World, tree: Path) -> None:
-    tbb = tree / "third_party/tbb"
+def test_a_submodule_at_another_commit(world: World, whole: Path) -> None:
+    tbb = whole / "third_party/tbb"
     git(tbb, "commit", "-q", "--allow-empty", "-m", "own work")
-    refused(world, tree, "third_party/tbb", world.commits["third_party/tbb"],
+    refused(world, whole, "third_party/tbb", world.commits["third_party/tbb"],
             git(tbb, "rev-parse", "HEAD"))  # fmt: skip
 
 
 @pytest.mark.parametrize("path", ["README.md", "third_party/gloo/file.txt",
                                   "third_party/gloo/deps/inner/file.txt"])  # fmt: skip
-def test_local_changes(world: World, tree: Path, path: str) -> None:
-    content = (tree / path).read_bytes()
-    (tree / path).write_text("own work\n")
-    refused(world, tree, f"{path}: expected the committed file, found local changes")
-    (tree / path).unlink()
-    refused(world, tree, f"{path}: expected the committed file, found nothing")
-    (tree / path).write_bytes(content)
-    world.run(tree)
+def test_local_changes(world: World, whole: Path, path: str) -> None:
+    content = (whole / path).read_bytes()
+    (whole / path).write_text("own work\n")
+    refused(world, whole, f"{path}: expected the committed file, found local changes")
+    (whole / path).unlink()
+    refused(world, whole, f"{path}: expected the committed file, found nothing")
+    (whole / path).write_bytes(content)
+    world.run(whole)
 
 
-def test_a_change_that_git_does_not_look_at(world: World, tree: Path) -> None:
-    git(tree, "update-index", "--assume-unchanged", "README.md")
-    (tree / "README.md").write_text("own work\n")
-    refused(world, tree, "README.md")
+def test_a_change_that_git_does_not_look_at(world: World, whole: Path) -> None:
+    git(whole, "update-index", "--assume-unchanged", "README.md")
+    (whole / "README.md").write_text("own work\n")
+    refused(world, whole, "README.md")
 
 
-def test_an_edit_of_a_hooked_file_is_reported_with_its_ids(world: World, tree: Path) -> None:
+def test_an_edit_of_a_hooked_file_is_reported_with_its_ids(world: World, whole: Path) -> None:
     hooked = world.pin.files[0]
-    (tree / hooked.path).write_text("own work\n")
-    refused(world, tree, hooked.path, hooked.pre, git(tree, "hash-object", hooked.path))
+    (whole / hooked.path).write_text("own work\n")
+    refused(world, whole, hooked.path, hooked.pre, git(whole, "hash-object", hooked.path))
 
 
-def test_our_own_patch_is_no_change(world: World, tree: Path) -> None:
-    tool("apply", str(tree), "--pytorch", world.pin_file, *FLAGS)
-    assert ": patched v0.0.1" in world.run(tree).stderr
-    git(tree, "add", "-A")
-    world.run(tree)
-    (tree / world.pin.files[0].path).write_bytes(
-        subprocess.run(["git", "show", f"HEAD:{world.pin.files[0].path}"], cwd=tree, check=True,
+def test_our_own_patch_is_no_change(world: World, whole: Path) -> None:
+    tool("apply", str(whole), "--pytorch", world.pin_file, *FLAGS)
+    assert ": patched v0.0.1" in world.run(whole).stderr
+    git(whole, "add", "-A")
+    world.run(whole)
+    (whole / world.pin.files[0].path).write_bytes(
+        subprocess.run(["git", "show", f"HEAD:{world.pin.files[0].path}"], cwd=whole, check=True,
                        capture_output=True).stdout)  # fmt: skip
-    refused(world, tree, "partly patched")
+    refused(world, whole, "partly patched")
 
 
 def test_another_commit_of_pytorch(world: World, tmp_path: Path) -> None:
@@ -358,8 +341,7 @@ def test_another_commit_of_pytorch(world: World, tmp_path: Path) -> None:
     refused(world, tmp_path / "t", world.pin.commit, git(tmp_path / "t", "rev-parse", "HEAD"))
 
 
-def test_a_clone_of_the_user_gets_what_it_lacks(world: World, tmp_path: Path) -> None:
-    tree = tmp_path / "t"
+def test_a_clone_of_the_user_gets_what_it_lacks(world: World, tmp_path: Path, tree: Path) -> None:
     git(tmp_path, "clone", "-q", str(world.served / "pytorch/pytorch.git"), "t")
     git(tree, "checkout", "-q", world.pin.commit)
     git(tree, "config", "submodule.third_party/tbb.url", "own/address")
@@ -373,8 +355,7 @@ def test_a_clone_of_the_user_gets_what_it_lacks(world: World, tmp_path: Path) ->
     world.check(tree)
 
 
-def test_files_in_the_way_of_a_submodule(world: World, tmp_path: Path) -> None:
-    tree = tmp_path / "t"
+def test_files_in_the_way_of_a_submodule(world: World, tmp_path: Path, tree: Path) -> None:
     git(tmp_path, "clone", "-q", str(world.served / "pytorch/pytorch.git"), "t")
     git(tree, "checkout", "-q", world.pin.commit)
     (tree / "third_party/gloo/own.txt").write_text("own work\n")
@@ -391,19 +372,16 @@ def test_other_directories(world: World, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     world.run(tmp_path / "file", code=3)
     (tmp_path / "empty").mkdir()
-    world.run(tmp_path / "empty")
-    world.check(tmp_path / "empty")
+    world.fetch(tmp_path / "empty")
 
 
-def test_files_that_came_while_it_was_stopped(world: World, tmp_path: Path) -> None:
-    tree = tmp_path / "t"
+def test_files_that_came_while_it_was_stopped(world: World, tree: Path) -> None:
     assert stopped(world, tree, 4)
     (tree / "README.md").write_text("own work\n")
     refused(world, tree, "README.md")
 
 
-def test_a_file_that_comes_during_the_download(world: World, tmp_path: Path) -> None:
-    tree = tmp_path / "t"
+def test_a_file_that_comes_during_the_download(world: World, tree: Path) -> None:
     with stalled(world, tree) as run:
         (tree / "README.md").write_text("own work\n")
         run.release.set()
@@ -413,12 +391,10 @@ def test_a_file_that_comes_during_the_download(world: World, tmp_path: Path) -> 
     assert (tree / "README.md").read_text() == "own work\n"
     (tree / "README.md").unlink()
     world.route(f"file://{world.served}")
-    world.run(tree)
-    world.check(tree)
+    world.fetch(tree)
 
 
-def test_two_at_once(world: World, tmp_path: Path) -> None:
-    tree = tmp_path / "t"
+def test_two_at_once(world: World, tree: Path) -> None:
     with stalled(world, tree) as first:
         assert "another run" in world.run(tree, code=3).stderr
         first.release.set()
@@ -434,10 +410,7 @@ echo git version 2.11.0
 
 
 def test_a_git_that_does_nothing(world: World, tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    path = tmp_path / "bin" / "git"
-    path.write_text(NO_GIT.format(git=shutil.which("git")))
-    path.chmod(0o755)
+    path = programs.script(tmp_path / "bin" / "git", NO_GIT.format(git=shutil.which("git")))
     search = f"{path.parent}{os.pathsep}{os.environ['PATH']}"
     done = world.run(tmp_path / "t", code=4, PATH=search)
     assert "git reports no error, but has not checked it out" in done.stderr
