@@ -17,6 +17,7 @@ import pytest
 from support import messages
 from support import real as real_library
 from support.graft import compile_shared
+from support.programs import script
 from support.torch import checked, located, switchml_patch, version_of
 from support.waiting import read_rest, until
 from support.wheelhouse import Entry, listing, zipped
@@ -120,16 +121,18 @@ class Patched:
     def torch(self) -> Path:
         return self.root / "torch"
 
-    def break_(self, *, before: str = "pass", after: str = "pass") -> None:
+    def append(self, text: str) -> None:
+        """Append to the report module."""
         with (self.torch / "distributed" / "switchml.py").open("a") as file:
-            file.write(BROKEN.format(before=before, after=after))
+            file.write(text)
+
+    def break_(self, *, before: str = "pass", after: str = "pass") -> None:
+        self.append(BROKEN.format(before=before, after=after))
 
 
 @dataclass(frozen=True)
 class Verified:
-    code: int
     checks: dict[str, dict[str, Any]]
-    err: str
 
     @property
     def failed(self) -> dict[str, str]:
@@ -158,19 +161,16 @@ def real(torch_python: Path) -> tuple[str, str]:
     return str(located(torch_python) / "__init__.py"), version_of(torch_python).partition("+")[0]
 
 
-def make(
-    root: Path, python: Path, real: tuple[str, str], graft: Path, report: Path, local: str
-) -> Patched:
-    made = Patched(root, root.parent / "python", real[1] + local)
+def make(root: Path, python: Path, real: tuple[str, str], graft: Path, patched: Path) -> Patched:
+    made = Patched(root, root.parent / "python", f"{real[1]}+switchml")
     (made.torch / "lib").mkdir(parents=True)
     (made.torch / "distributed").mkdir()
     shim = SHIM.format(real=real[0], version=made.version)
     (made.torch / "__init__.py").write_text(shim + ENDS * (real[1] == "1.7.1"))
     shutil.copy(graft, made.torch / "lib" / "libgraft.so")
     shutil.copy(graft.with_name(render.LIBRARY), made.torch / "lib")
-    shutil.copy(report, made.torch / "distributed" / "switchml.py")
-    made.interpreter.write_text(f'#!/bin/sh\nPYTHONPATH="{root}" exec "{python}" "$@"\n')
-    made.interpreter.chmod(0o755)
+    shutil.copy(patched / "torch" / "distributed" / "switchml.py", made.torch / "distributed")
+    script(made.interpreter, f'#!/bin/sh\nPYTHONPATH="{root}" exec "{python}" "$@"\n')
     return made
 
 
@@ -178,51 +178,40 @@ def make(
 def torch(
     tmp_path: Path, torch_python: Path, real: tuple[str, str], graft: Path, patched: Path
 ) -> Patched:
-    report = patched / "torch" / "distributed" / "switchml.py"
-    return make(tmp_path / "site", torch_python, real, graft, report, "+switchml")
+    return make(tmp_path / "site", torch_python, real, graft, patched)
 
 
 def with_other_ranks(interpreter: Path, directory: Path, instead: str = "exit 1") -> Path:
     """An interpreter whose ranks do this instead of their work; they import no torch."""
-    script = directory / "other-ranks"
     ranks = f'case "$1" in *verify_rank.py) {instead} ;; esac'
-    script.write_text(f'#!/bin/sh\n{ranks}\nexec "{interpreter}" "$@"\n')
-    script.chmod(0o755)
-    return script
+    return script(directory / "other-ranks", f'#!/bin/sh\n{ranks}\nexec "{interpreter}" "$@"\n')
 
 
-def verify(*arguments: str | Path, **env: str) -> Verified:
+def verify(*arguments: str | Path, code: int = 0, **env: str) -> Verified:
     done = switchml_patch("verify", *arguments, "--json", **env)
-    return read(done.returncode, done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == code, done.stdout
+    checks = json.loads(done.stdout)["checks"] if done.stdout else []
+    return Verified({check["name"]: check for check in checks})
 
 
-def read(code: int, out: str, err: str) -> Verified:
-    assert "Traceback" not in err, err
-    checks = json.loads(out)["checks"] if out else []
-    return Verified(code, {check["name"]: check for check in checks}, err)
-
-
-def wheel_of(torch: Patched, path: Path) -> Path:
+def wheel_of(torch: Patched, python: Path, directory: Path) -> Path:
+    code = "import sys; print('cp%d%d' % sys.version_info[:2])"
+    tag = subprocess.check_output([python, "-c", code], text=True).strip()
+    name = f"torch-{torch.version}-{tag}-{tag}-linux_{os.uname().machine}.whl"
     record = f"torch-{torch.version}.dist-info/RECORD"
     entries = [
         Entry(str(file.relative_to(torch.root)), file.read_bytes(), method=ZIP_STORED)
         for file in sorted(torch.root.rglob("*"))
         if file.is_file()
     ]
-    return zipped(path, [*entries, Entry(record, listing(entries, record))])
-
-
-def wheel_name(torch: Patched, python: Path) -> str:
-    code = "import sys; print('cp%d%d' % sys.version_info[:2])"
-    tag = subprocess.check_output([python, "-c", code], text=True).strip()
-    return f"torch-{torch.version}-{tag}-{tag}-linux_{os.uname().machine}.whl"
+    return zipped(directory / name, [*entries, Entry(record, listing(entries, record))])
 
 
 def test_all_holds(torch: Patched, scratch: Path) -> None:
     done = verify(torch.interpreter)
     assert done.failed == {}
     assert list(done.checks) == ALL
-    assert done.code == 0
     assert "the simulator" in done.checks["patched"]["found"]
     assert "libgraft.so" in done.checks["symbols"]["found"]
     assert summing.SIMULATED in done.checks[THROUGH]["found"]
@@ -247,8 +236,7 @@ def test_a_line_for_each_check(torch_python: Path) -> None:
 def test_a_plugin_of_another_torch(torch_python: Path, tmp_path: Path) -> None:
     """It is told; a patch is not asked for."""
     (tmp_path / "torch_switchml.py").write_text("raise ImportError('undefined symbol: _ZN3c10x')")
-    done = verify(torch_python, PYTHONPATH=str(tmp_path))
-    assert done.code == 6
+    done = verify(torch_python, PYTHONPATH=str(tmp_path), code=6)
     message = (
         "torch_switchml: ImportError: undefined symbol: _ZN3c10x; its libraries are not of one"
     )
@@ -263,12 +251,11 @@ def test_a_folder_of_that_name_where_the_user_is(
     (tmp_path / "torch" / "__init__.py").write_text("raise RuntimeError('not this one')")
     monkeypatch.chdir(tmp_path)
     python = with_other_ranks(torch.interpreter, tmp_path)
-    assert verify(python).checks["torch imports"]["ok"]
+    assert verify(python, code=6).checks["torch imports"]["ok"]
 
 
 def test_an_interpreter_without_torch() -> None:
-    done = verify(sys.executable)
-    assert done.code == 6
+    done = verify(sys.executable, code=6)
     assert f"{sys.executable} has no torch; install one" in done.failed["torch imports"]
     assert list(done.checks) == ["torch imports"]
 
@@ -282,11 +269,10 @@ def test_a_library_that_is_not_there(torch: Patched, tmp_path: Path) -> None:
     needs = "-Wl,--no-as-needed", str(grpc)
     compile_shared(torch.torch / "lib" / "libneeds.so", "int f(); int g() { return f(); }", *needs)
     python = with_other_ranks(torch.interpreter, tmp_path)
-    found = verify(python, LD_LIBRARY_PATH=str(elsewhere)).checks["libraries"]
+    found = verify(python, code=6, LD_LIBRARY_PATH=str(elsewhere)).checks["libraries"]
     assert found["ok"]
     assert "only LD_LIBRARY_PATH finds libgrpc_like.so" in found["found"]
-    done = verify(python)
-    assert done.code == 6
+    done = verify(python, code=6)
     message = "libgrpc_like.so not found, for libneeds.so: of gRPC"
     assert done.failed["libraries"].startswith(message)
 
@@ -297,8 +283,7 @@ def test_a_symbol_that_is_not_there(torch: Patched) -> None:
     compile_shared(bad, "int rte_eal_init(); int g() { return rte_eal_init(); }")
     with (torch.torch / "__init__.py").open("a") as file:
         file.write(f"ctypes.CDLL({str(bad)!r})\n")
-    done = verify(torch.interpreter)
-    assert done.code == 6
+    done = verify(torch.interpreter, code=6)
     assert list(done.checks) == ["torch imports", "libraries"]
     assert "undefined symbol: rte_eal_init" in done.failed["torch imports"]
     assert "built with other flags" in done.failed["torch imports"]
@@ -308,20 +293,18 @@ def test_a_report_module_without_the_patched_library(torch: Patched) -> None:
     shim = torch.torch / "__init__.py"
     shim.write_text(shim.read_text().replace("ctypes.CDLL(", "len(str(", 1).replace(
         ", ctypes.RTLD_GLOBAL)", "))", 1))  # fmt: skip
-    assert "no library has switchml_torch_report" in verify(torch.interpreter).failed["patched"]
+    done = verify(torch.interpreter, code=6)
+    assert "no library has switchml_torch_report" in done.failed["patched"]
 
 
 def test_all_that_is_wrong_is_reported(
     tmp_path: Path, torch_python: Path, real: tuple[str, str], graft: Path, patched: Path
 ) -> None:
     """Sums of one size by little, on one rank; counters stand still; ranks crash at their end."""
-    report = patched / "torch" / "distributed" / "switchml.py"
-    torch = make(tmp_path / "site", torch_python, (real[0], "1.7.1"), graft, report, "+switchml")
-    with (torch.torch / "distributed" / "switchml.py").open("a") as file:
-        file.write(FROZEN + CRASH)
+    torch = make(tmp_path / "site", torch_python, (real[0], "1.7.1"), graft, patched)
+    torch.append(FROZEN + CRASH)
     torch.break_(after="if delegated and _dist.get_rank() == 1: tensor[255] += 1e-4")
-    done = verify(torch.interpreter)
-    assert done.code == 6
+    done = verify(torch.interpreter, code=6)
     assert done.failed[FLOAT32].startswith("rank 1: 256 elements: wrong by 0.0001")
     assert "counted are 0 calls and 806152 bytes" in done.failed["counters"]
     assert done.failed[summing.STEPS["again"]] == "the sum was not delegated"
@@ -333,18 +316,15 @@ def test_all_that_is_wrong_is_reported(
 
 
 def test_products_that_are_wrong(torch: Patched) -> None:
-    with (torch.torch / "distributed" / "switchml.py").open("a") as file:
-        file.write(WRONG_PRODUCT)
-    done = verify(torch.interpreter)
-    assert done.code == 6
+    torch.append(WRONG_PRODUCT)
+    done = verify(torch.interpreter, code=6)
     assert done.failed["matrix product"].startswith("wrong by 1, allowed is ")
     assert THROUGH not in done.checks
 
 
 def test_a_rank_that_dies(torch: Patched) -> None:
     torch.break_(before="delegated and _dist.get_rank() == 1 and os.kill(os.getpid(), 9)")
-    done = verify(torch.interpreter)
-    assert done.code == 6
+    done = verify(torch.interpreter, code=6)
     assert "rank 1: died of SIGKILL" in done.failed[FLOAT32]
     assert f"rank 0: RuntimeError: {messages.FAILED}" in done.failed[FLOAT32]
     assert list(done.checks)[-1] == FLOAT32, "the rest is not looked at"
@@ -361,7 +341,7 @@ def test_a_signal_to_end(
 ) -> None:
     """While ranks run: none of them is left, nor a temporary file, also where both are ended."""
     pids = tmp_path / "pids"
-    wheel = wheel_of(torch, tmp_path / wheel_name(torch, torch_python))
+    wheel = wheel_of(torch, torch_python, tmp_path)
     python = with_other_ranks(torch_python, tmp_path, f'echo $$ >>"{pids}"; exec sleep 600')
     arguments = ["verify", str(wheel), "--python", str(python)]
     command = [sys.executable, "-m", "patchgen", *arguments]
@@ -376,24 +356,17 @@ def test_a_signal_to_end(
     assert not list(scratch.iterdir())
 
 
-def config(path: Path, **values: Any) -> Path:
-    path.write_text(compose_simulated(**values))
-    return path
-
-
 def test_a_wheel_without_lapack_and_configurations_of_the_user(
     torch: Patched, torch_python: Path, tmp_path: Path, scratch: Path
 ) -> None:
     """That it has no LAPACK is told; what verify is for holds."""
-    with (torch.torch / "distributed" / "switchml.py").open("a") as file:
-        file.write(NO_LAPACK)
-    wheel = wheel_of(torch, tmp_path / wheel_name(torch, torch_python))
+    torch.append(NO_LAPACK)
+    wheel = wheel_of(torch, torch_python, tmp_path)
     shutil.rmtree(torch.root)
     port = free_port()
-    files = [
-        config(tmp_path / f"{rank}.cfg", rank=rank, workers=3, controller_port=port)
-        for rank in range(3)
-    ]
+    files = [tmp_path / f"{rank}.cfg" for rank in range(3)]
+    for rank, path in enumerate(files):
+        path.write_text(compose_simulated(rank=rank, workers=3, controller_port=port))
     done = verify(wheel, "--python", torch_python, *(f"--config={path}" for path in files))
     checks = [name.replace("2 ranks", "3 ranks") for name in ALL]
     assert list(done.checks) == [wheels.NAME, *checks]
@@ -402,35 +375,30 @@ def test_a_wheel_without_lapack_and_configurations_of_the_user(
     assert not done.checks["singular values"]["required"]
     assert "built without LAPACK" in done.failed["singular values"]
     assert "libopenblas-dev" in done.failed["singular values"]
-    assert done.code == 0
     assert not list(scratch.iterdir())
 
 
 def test_a_wheel_that_is_damaged(torch: Patched, torch_python: Path, tmp_path: Path) -> None:
-    wheel = wheel_of(torch, tmp_path / wheel_name(torch, torch_python))
+    wheel = wheel_of(torch, torch_python, tmp_path)
     wheel.write_bytes(
         wheel.read_bytes().replace(b"torch.distributed.__path__", b"torch.distributed.__hath__")
     )
-    done = verify(wheel, "--python", torch_python)
-    assert done.code == 6
+    done = verify(wheel, "--python", torch_python, code=6)
     assert list(done.checks) == [wheels.NAME]
     assert "torch/__init__.py" in done.failed[wheels.NAME]
 
 
 def test_an_interpreter_is_named_once(torch_python: Path) -> None:
-    assert verify(torch_python, "--python", torch_python).code == 2
+    verify(torch_python, "--python", torch_python, code=2)
 
 
 def test_a_wheel_that_is_not_what_is_imported(
     torch: Patched, torch_python: Path, real: tuple[str, str], tmp_path: Path
 ) -> None:
     """The interpreter's own torch comes first."""
-    wheel = wheel_of(torch, tmp_path / wheel_name(torch, torch_python))
-    isolated = tmp_path / "isolated"
-    isolated.write_text(f'#!/bin/sh\nexec "{torch_python}" -E "$@"\n')
-    isolated.chmod(0o755)
-    done = verify(wheel, "--python", isolated)
-    assert done.code == 6
+    wheel = wheel_of(torch, torch_python, tmp_path)
+    isolated = script(tmp_path / "isolated", f'#!/bin/sh\nexec "{torch_python}" -E "$@"\n')
+    done = verify(wheel, "--python", isolated, code=6)
     message = done.failed["torch imports"]
     assert message.startswith(f"{os.path.dirname(real[0])} is imported instead of the wheel's")
 
@@ -446,8 +414,7 @@ def test_the_real_client_library(
     lib = tmp_path / "graft.so"
     arguments = ["--torch", str(torch_python), "--source", str(patched), "-o", str(lib)]
     checked("graft", "build", *arguments, "--switchml-home", home)
-    report = patched / "torch" / "distributed" / "switchml.py"
-    torch = make(tmp_path / "site", torch_python, real, lib, report, "+switchml")
+    torch = make(tmp_path / "site", torch_python, real, lib, patched)
     done = verify(torch.interpreter)
     assert done.failed == {}
     assert list(done.checks) == ALL
