@@ -96,8 +96,7 @@ install(EXPORT Caffe2Targets FILE Caffe2Targets.cmake DESTINATION share/cmake/Ca
 }
 SMALL = Path(__file__).parents[1] / "cpp" / "small_delegate.cpp"
 LIBRARIES = {"v1.7.1": "torch_python", "v1.13.1": "torch_cpu"}
-BREAKING = '"[]'
-HOSTILE = "ünï 日本 " + "".join(sorted({*string.punctuation} - {*REFUSED_IN_HOMES, *BREAKING, "/"}))
+HOSTILE = "ünï 日本 " + "".join(sorted({*string.punctuation} - {*REFUSED_IN_HOMES, "/"}))
 
 ASK = """\
 import ctypes, sys

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
-import pytest
+from support import cmake as support
 
 from patchgen.core.patch import render
 from patchgen.options import resolve
@@ -37,23 +36,8 @@ target_link_libraries(main%(number)d PRIVATE shared%(number)d)
 """
 
 
-def need(*programs: str) -> None:
-    for program in programs:
-        if shutil.which(program) is None:
-            pytest.skip(f"needs {program}: apt-get install cmake ninja-build g++ make")
-
-
-def run(*command: object, cwd: Path) -> bytes:
-    done = subprocess.run(
-        [os.fspath(argument) for argument in command],  # type: ignore[call-overload]
-        cwd=cwd, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout.decode(errors="replace")
-    return bytes(done.stdout)
-
-
 def test_the_filter_gives_one_argument_that_is_the_value(tmp_path: Path) -> None:
-    need("cmake")
+    support.need("cmake")
     lines = [
         "cmake_minimum_required(VERSION 3.5)",
         "function(count)",
@@ -70,22 +54,20 @@ def test_the_filter_gives_one_argument_that_is_the_value(tmp_path: Path) -> None
             f"count({literal})",
         ]
     (tmp_path / "script.cmake").write_bytes(paths.encode("\n".join(lines) + "\n"))
-    run("cmake", "-P", tmp_path / "script.cmake", cwd=tmp_path)
+    support.run("cmake", "-P", tmp_path / "script.cmake")
     assert [(tmp_path / str(n)).read_bytes() for n in range(len(HOSTILE))] == HOSTILE
 
 
 def test_accepted_homes_compile_link_and_load(tmp_path: Path) -> None:
     """With make, test_switchml_cmake.py has such a home."""
-    need("cmake", "g++", "ninja")
+    support.need("cmake", "g++", "ninja")
     made = tmp_path / "made"
     (made / "include").mkdir(parents=True)
-    (made / "lib").mkdir()
     (made / "include" / "h.h").write_text("int one(); int two();\n")
-    (made / "one.cpp").write_text("int one() { return 1; }\n")
     (made / "two.cpp").write_text("int two() { return 2; }\n")
-    run("g++", "-fPIC", "-c", "one.cpp", cwd=made)
-    run("ar", "rcs", "lib/libstatic.a", "one.o", cwd=made)
-    run("g++", "-fPIC", "-shared", "-o", "lib/libother.so", "two.cpp", cwd=made)
+    support.archive(made / "lib" / "libstatic.a", ["int one() { return 1; }\n"])
+    library = made / "lib" / "libother.so"
+    support.run("g++", "-fPIC", "-shared", "-o", library, made / "two.cpp")
     lists = PROJECT
     for number, name in enumerate(ACCEPTED):
         home = tmp_path / os.fsdecode(name)
@@ -98,7 +80,7 @@ def test_accepted_homes_compile_link_and_load(tmp_path: Path) -> None:
     (project / "CMakeLists.txt").write_bytes(lists)
     (project / "shared.cpp").write_text("#include <h.h>\nint three() { return one() + two(); }\n")
     (project / "main.cpp").write_text("int three();\nint main() { return three() - 3; }\n")
-    run("cmake", "-S", ".", "-B", "build", "-G", "Ninja", cwd=project)
-    run("cmake", "--build", "build", cwd=project)
+    support.run("cmake", "-S", project, "-B", project / "build", "-G", "Ninja")
+    support.run("cmake", "--build", project / "build")
     for number in range(len(ACCEPTED)):
-        run(project / "build" / f"main{number}", cwd=project)
+        support.run(project / "build" / f"main{number}")

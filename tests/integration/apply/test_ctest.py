@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.cmake import need
+from support.cmake import need, run
 from support.simulator import SANITIZERS, SANITIZING
 
 from patchgen.core.patch import render
@@ -24,9 +24,7 @@ def configured(build: Path, home: Path, *options: str) -> Path:
 def test_the_project_is_built_alone(home: Path, tmp_path: Path) -> None:
     build = configured(tmp_path / "build", home)
     subprocess.run(["cmake", "--build", build], check=True)
-    defined = subprocess.check_output(
-        ["nm", "-D", "--defined-only", build / render.LIBRARY], text=True
-    )
+    defined = run("nm", "-D", "--defined-only", build / render.LIBRARY)
     assert [line.split()[-1] for line in defined.splitlines()] == ["switchml_torch_interface"]
 
 

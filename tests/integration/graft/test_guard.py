@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.cmake import need
 from support.graft import compile_shared, python_run
 
 from patchgen.core.patch import render
@@ -51,8 +51,7 @@ def guard(compiler: str, standard: int, directory: Path, torch: Path) -> Path:
 
 @pytest.mark.parametrize(("compiler", "standard"), [("g++", 14), ("clang++", 17)])
 def test_guard(compiler: str, standard: int, tmp_path: Path, torch: Path) -> None:
-    if shutil.which(compiler) is None:
-        pytest.skip(f"no {compiler}: ci/packages")
+    need(compiler)
     library = guard(compiler, standard, tmp_path, torch)
     done = python_run(sys.executable, "-c", LOAD, str(library))
     assert (done.returncode, done.stdout) == (0, "loaded\n"), done.stderr
@@ -69,8 +68,7 @@ def test_guard(compiler: str, standard: int, tmp_path: Path, torch: Path) -> Non
 
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
 def test_compilers_and_linkers_read_any_path(compiler: str, tmp_path: Path) -> None:
-    if shutil.which(compiler) is None:
-        pytest.skip(f"no {compiler}: ci/packages")
+    need(compiler)
     odd, build = tmp_path / ODD, tmp_path / "build"
     for directory in (odd, build):
         directory.mkdir()
