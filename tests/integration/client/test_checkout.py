@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from support import client_source
 from support.trees import git
+from support.waiting import captured
 
 from patchgen.core.library import archive
 from patchgen.core.patch import diff
@@ -26,8 +27,7 @@ SOURCES = {
 
 
 @pytest.fixture
-def made(tmp_path: Path, isolated: Path) -> client_source.Repository:
-    del isolated  # a home without a configuration of git
+def made(tmp_path: Path) -> client_source.Repository:
     return client_source.make(tmp_path / "upstream")
 
 
@@ -98,41 +98,42 @@ def test_a_cache_that_cannot_be_made_says_what_names_another(
 SMALL_CLIENT = Path(__file__).parents[2] / "payload" / "small_client.py"
 
 
-def build(made: client_source.Repository, *words: object) -> subprocess.CompletedProcess[str]:
-    """Builds the small library into `home` beside the clone; no address but a file's is tried."""
-    return subprocess.run(
+def build(made: client_source.Repository, *words: object, code: int = 0) -> str:
+    """Builds the small library into `home` beside the clone, and returns what is said.
+
+    No address but a file's is tried.
+    """
+    own = {"PYTHONPATH": str(SMALL_CLIENT.parents[1]), "GIT_ALLOW_PROTOCOL": "file"}
+    done = captured(
         [sys.executable, str(SMALL_CLIENT), made.commit, "client", "build", *map(str, words),
          "-o", str(made.root.parent / "home"), "--cache", str(made.root.parent / "cache")],
-        capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": str(SMALL_CLIENT.parents[1]),
-             "GIT_ALLOW_PROTOCOL": "file"},
+        env={**os.environ, **own},
     )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    return done.stderr
 
 
 def test_cmake_is_found_without_an_environment(
     made: client_source.Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PATH")
-    done = build(made, made.root)
-    assert done.returncode == 0, done.stderr
+    build(made, made.root)
 
 
 def test_head_and_local_changes_are_named(made: client_source.Repository) -> None:
     head = client_source.commit(made.root, "more")
     (made.root / client_source.CONTEXT).write_text("mine\n")
-    done = build(made, made.root)
-    assert done.returncode == 0, done.stderr
+    output = build(made, made.root)
     taken = f"; {made.commit} is taken, as it was committed\n"
-    assert f"note: {made.root}, HEAD is {head}{taken}" in done.stderr
-    assert f"note: {client_source.CONTEXT}: local changes{taken}" in done.stderr
+    assert f"note: {made.root}, HEAD is {head}{taken}" in output
+    assert f"note: {client_source.CONTEXT}: local changes{taken}" in output
 
 
 def test_a_fork_without_the_commit_is_named(made: client_source.Repository) -> None:
     absent = client_source.Repository(made.root, "0123456789" * 4)
-    done = build(absent, made.root)
-    assert done.returncode == 3
-    assert f"{made.root}: has no commit {absent.commit}, HEAD is {made.commit}; " in done.stderr
-    assert "github.com/p4lang/p4app-switchML.git: " not in done.stderr  # it was not tried
+    output = build(absent, made.root, code=3)
+    assert f"{made.root}: has no commit {absent.commit}, HEAD is {made.commit}; " in output
+    assert "github.com/p4lang/p4app-switchML.git: " not in output  # it was not tried
 
 
 def test_another_commit_without_the_fixes_that_do_not_fit(
@@ -141,15 +142,14 @@ def test_another_commit_without_the_fixes_that_do_not_fit(
     path = made.root / client_source.CONTEXT
     path.write_text(path.read_text().replace("faulty", "forked"))
     other = client_source.commit(made.root, "more")
-    done = build(made, made.root, "--commit", other)
-    assert done.returncode == 0, done.stderr
-    assert "HEAD is" not in done.stderr
+    output = build(made, made.root, "--commit", other)
+    assert "HEAD is" not in output
     unfit = f"without the fix honest, which does not fit: {client_source.CONTEXT} is another file"
-    assert unfit in done.stderr
+    assert unfit in output
     mark = archive.read(str(made.root.parent / "home")).mark
     assert mark is not None
     assert (mark.commit, mark.fixes) == (other, ())
-    assert "not all 40 digits" in build(made, made.root, "--commit", other[:12]).stderr
+    assert "not all 40 digits" in build(made, made.root, "--commit", other[:12], code=2)
 
 
 BEFORE = b"".join(b"line %d\n" % number for number in range(40))
@@ -166,8 +166,7 @@ CHANGED = {
 }
 
 
-def test_git_applies_the_diffs(tmp_path: Path, isolated: Path) -> None:
-    del isolated
+def test_git_applies_the_diffs(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     texts = []
     for name, (before, after) in CHANGED.items():
@@ -186,9 +185,7 @@ def test_the_commands_about_fixes(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "patchgen", "client"]
 
     def message(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*command, *arguments], capture_output=True, text=True, check=False, cwd=tmp_path
-        )
+        return captured([*command, *arguments], cwd=tmp_path)
 
     listed = message("build", "--list", "--without", "heap").stdout.splitlines()
     assert [line.split(":")[0] for line in listed][:2] == ["back-off", "completions"]

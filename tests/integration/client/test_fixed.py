@@ -65,13 +65,10 @@ if "avx512f" in Path("/proc/cpuinfo").read_text(encoding="utf-8").split():
 @pytest.fixture(scope="session")
 def workshop(tmp_path_factory: pytest.TempPathFactory) -> real_client.Workshop:
     sources = real_client.sources(tmp_path_factory.mktemp("cache"))
-    if shutil.which("pkg-config") is None or not _has("libdpdk"):
+    asked = ["pkg-config", "--exists", "libdpdk"]
+    if shutil.which("pkg-config") is None or subprocess.run(asked, check=False).returncode != 0:
         pytest.skip("needs DPDK and gRPC: apt-get install libdpdk-dev libgrpc++-dev")
     return real_client.Workshop(tmp_path_factory.mktemp("client"), sources)
-
-
-def _has(module: str) -> bool:
-    return subprocess.run(["pkg-config", "--exists", module], check=False).returncode == 0
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,6 @@ from support.waiting import ENOUGH
 
 from patchgen.extras.lab.simulator import compose_simulated
 
-# Runs a rank, which has no switchml.cfg where this is the host of that name.
-
 
 @pytest.mark.parametrize(
     "broken",

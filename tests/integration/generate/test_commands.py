@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from support import miniature
 from support.trees import FLAGS, Tree, commit, generate, tool
+from support.waiting import captured
 
 from patchgen.core.patch import pins, render
 from patchgen.core.patch.tree import apply as apply_to_tree
@@ -28,6 +29,8 @@ def test_generate_writes_to_the_given_path(tmp_path: Path) -> None:
     assert data["patch"] == str(tmp_path / "b" / "switchml_pytorch.patch")
     assert Path(data["patch"]).read_bytes() == default.read_bytes()
     assert len(data["warnings"]) == 2
+    tool("generate", "-o", "a/b/x.patch", cwd=tmp_path)
+    assert (tmp_path / "a" / "b" / "x.patch").read_bytes() == default.read_bytes()
     tool("generate", "-o", str(tmp_path), cwd=tmp_path, code=5)
     tool("generate", "-o", "/proc/nowhere/x", cwd=tmp_path, code=5)
     tool("generate", "--json", "-o", "-", cwd=tmp_path, code=2)
@@ -90,10 +93,8 @@ def redirected(streams: str, directory: Path, *arguments: str) -> subprocess.Com
     os.close(reads)
     command = ["bash", "-c", f'exec "$@" {streams}', "bash", sys.executable, "-m", "patchgen"]
     with open(unread, "wb"):
-        return subprocess.run(
-            [*command, *arguments], cwd=directory, env={**environ, "unread": str(unread)},
-            pass_fds=[unread], check=False, capture_output=True, text=True,
-        )  # fmt: skip
+        environ["unread"] = str(unread)
+        return captured([*command, *arguments], cwd=directory, env=environ, pass_fds=[unread])
 
 
 @pytest.mark.parametrize(
@@ -123,11 +124,6 @@ def test_what_cannot_be_written_is_reported_before_anything_is_done(
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
-def test_the_directory_of_a_file_is_made(tmp_path: Path) -> None:
-    tool("generate", "-o", "a/b/x.patch", cwd=tmp_path)
-    assert (tmp_path / "a" / "b" / "x.patch").stat().st_size
-
-
 @pytest.mark.parametrize(
     ("words", "begun", "name"),
     [
@@ -143,10 +139,7 @@ def test_names_are_completed(words: str, begun: str, name: str, tmp_path: Path) 
         "COMP_WORDS": f"switchml-patch {words} {begun}", "COMP_CWORD": str(words.count(" ") + 2),
     }  # fmt: skip
     code = "from patchgen.cli import main; main(prog_name='switchml-patch')"
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environ, cwd=tmp_path, check=True, capture_output=True,
-        text=True,
-    )  # fmt: skip
+    done = captured([sys.executable, "-c", code], env=environ, cwd=tmp_path, check=True)
     found = done.stdout.splitlines()
     assert f"plain,{name}" in found
     assert all(line.startswith(f"plain,{begun}") for line in found)
@@ -157,7 +150,7 @@ def in_a_directory_that_is_gone(
 ) -> subprocess.CompletedProcess[str]:
     script = 'mkdir "$0" && cd "$0" && rmdir "$0" && exec "$@"'
     command = ["sh", "-c", script, str(directory), sys.executable, "-m", "patchgen", *arguments]
-    return subprocess.run(command, check=False, capture_output=True, text=True)
+    return captured(command)
 
 
 def test_a_current_directory_that_is_gone(tmp_path: Path) -> None:
@@ -208,11 +201,9 @@ def test_apply_tells_which_options_change(tree: Tree) -> None:
     assert "would be patched (v0.0.1), 1 files" in output
     assert tree.snapshot() == before
     patch = generate(tree, "--switchml-home", "/other")
+    command = [sys.executable, "-m", "patchgen", "apply", str(tree.root), "--patch", "-"]
     with open(patch, "rb") as file:
-        done = subprocess.run(
-            [sys.executable, "-m", "patchgen", "apply", tree.root, "--pytorch", tree.pin_file,
-             "--patch", "-"], stdin=file, check=True, capture_output=True, text=True,
-        )  # fmt: skip
+        done = captured([*command, "--pytorch", tree.pin_file], stdin=file, check=True)
     assert "  now it is with   SWITCHML_HOME=/other\n" in done.stderr
     assert "already patched" in tree.run("apply", "--patch", patch, "--dry-run")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.variables import LISTS
+from support.waiting import captured
 
 import patchgen
 
@@ -41,11 +41,8 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     content = b"!<arch>\n" + header + ARCHIVE + b"\0" * (len(ARCHIVE) % 2)
     (home / "lib" / "libswitchml-client.a").write_bytes(content)
     script = REPOSITORY / "tests" / "payload" / "made_up_flag.py"
-    done = subprocess.run(
-        [sys.executable, script, home, REPOSITORY, empty],
-        env={**os.environ, "PYTHONPATH": f"{root}:{REPOSITORY / 'tests'}"},
-        cwd=empty, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    environ = {**os.environ, "PYTHONPATH": f"{root}:{REPOSITORY / 'tests'}"}
+    done = captured([sys.executable, script, home, REPOSITORY, empty], env=environ, cwd=empty)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -119,9 +119,7 @@ def test_hostile_homes_survive_patch_status_and_git(checkout: Tree, home: str | 
     output = generate(checkout, *flags)
     git(checkout.root, "am", "-q", output)
     assert checkout.state() == "patched"
-    data = json.loads(
-        tool("status", str(checkout.root), "--pytorch", checkout.pin_file, "--json").stdout
-    )
+    data = json.loads(checkout.run("status", "--json"))
     found = data["options"]["SWITCHML_HOME"].encode("utf-8", "surrogateescape")
     assert found == os.fsencode(os.fsdecode(home))
     checkout.run("apply", "--patch", output)

@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from support.trees import git
 from support.waiting import captured
 
 from patchgen.errors import CheckError, OptionsError
@@ -26,8 +27,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the checkout, and the wheel of it in `made`."""
     root = tmp_path_factory.mktemp("tool")
     copy = root / "copy"
-    listed = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT).decode()
-    for name in filter(None, listed.split("\0")):
+    for name in git(ROOT, "ls-files", "-z").strip("\0").split("\0"):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, copy / name, follow_symlinks=False)
     command = [sys.executable, run_pip.__file__, "wheel", "--no-deps", "--no-build-isolation",
@@ -46,9 +46,7 @@ def test_the_wheel_has_every_file_of_the_package(made: Path) -> None:
     (wheel,) = (made / "made").glob("switchml_patch-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         there = {*archive.namelist()}
-    listed = subprocess.check_output(
-        ["git", "ls-files", "patchgen", "templates"], cwd=ROOT, text=True
-    ).splitlines()
+    listed = git(ROOT, "ls-files", "patchgen", "templates").splitlines()
     named = {re.sub("^templates/", "patchgen/templates/", name) for name in listed}
     assert named - {"patchgen/templates"} <= there
 
@@ -68,14 +66,10 @@ def installed(made: Path) -> Path:
     return venv / "bin" / "switchml-patch"
 
 
-def run(program: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return captured([program, *arguments], cwd=cwd)
-
-
 def test_installed_from_a_wheel_a_build_finds_its_environment_file(
     installed: Path, tmp_path: Path
 ) -> None:
-    shown = run(installed, "build", "--dry-run", "--json", "--work", "w", cwd=tmp_path)
+    shown = captured([installed, "build", "--dry-run", "--json", "--work", "w"], cwd=tmp_path)
     plan = json.loads(shown.stdout)
     assert plan["stages"][0] == {"name": "lock", "done": False}
     assert plan["variables"]["USE_CUDA"] == "1"  # as environment.yml asks for
@@ -122,7 +116,7 @@ def test_installed_from_a_wheel_env_lock_finds_its_files(
     cwd = tmp_path / "empty"
     cwd.mkdir()
     arguments = ["--channel", channel.as_uri(), "--cache", str(tmp_path / "cache")]
-    done = run(installed, "env", "lock", "--file", file, *arguments, cwd=cwd)
+    done = captured([installed, "env", "lock", "--file", file, *arguments], cwd=cwd)
     assert f"No candidates were found for gxx_linux-64 {gcc}." in done.stderr
     assert done.returncode == OptionsError.exit_code
-    assert file in run(installed, "env", "lock", "--help", cwd=cwd).stdout
+    assert file in captured([installed, "env", "lock", "--help"], cwd=cwd).stdout

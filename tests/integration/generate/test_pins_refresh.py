@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +11,12 @@ from pathlib import Path
 import pytest
 from support import miniature
 from support.trees import git
+from support.waiting import captured
 
 import patchgen
 from patchgen.core.patch import pins
 
 SHIPPED = pins.shipped()
-PACKAGE = Path(patchgen.__file__).parent
-RECIPE = {"disk": 7}
 
 
 @dataclass(frozen=True)
@@ -39,14 +37,13 @@ class Copy:
         """Commits what is in the clone, as the commit of a pin."""
         git(self.clone, "add", "-A")
         git(self.clone, "commit", "-qm", pin.name, "--allow-empty")
-        moved = pin._replace(commit=git(self.clone, "rev-parse", "HEAD"), recipe=RECIPE)
+        moved = pin._replace(commit=git(self.clone, "rev-parse", "HEAD"), recipe={"disk": 7})
         self.file(pin.name).write_text(pins.to_json(moved))
 
     def run(self, *arguments: str, code: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "patchgen", *arguments], cwd=self.root, text=True,
-            env={**os.environ, "PYTHONPATH": str(self.root)}, capture_output=True, check=False,
-        )  # fmt: skip
+        environ = {**os.environ, "PYTHONPATH": str(self.root)}
+        command = [sys.executable, "-m", "patchgen", *arguments]
+        done = captured(command, cwd=self.root, env=environ)
         assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
         return done.stdout + done.stderr
 
@@ -62,7 +59,7 @@ class Copy:
 @pytest.fixture
 def copy(tmp_path: Path) -> Copy:
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(PACKAGE, tmp_path / "patchgen", ignore=ignored)
+    shutil.copytree(Path(patchgen.__file__).parent, tmp_path / "patchgen", ignore=ignored)
     made = Copy(tmp_path, tmp_path / "clone")
     made.clone.mkdir()
     git(made.clone, "init", "-q")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import miniature, torch_project
+from support import miniature, torch_project, trees
 from support.source import serve
 from support.trees import git
 
@@ -58,9 +58,7 @@ def served(tmp_path: Path) -> Served:
     for name, text in {**HEADERS, **OTHERS}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    git(root, "init", "-q", "-b", "main")
-    git(root, "add", "-A")
-    git(root, "commit", "-qm", "pinned")
+    trees.commit(root)
     commit = git(root, "rev-parse", "HEAD")
     (root / "gloo" / "a.h").write_text("a later one")
     git(root, "commit", "-qam", "later")
@@ -178,27 +176,24 @@ def test_a_clone_that_another_made_meanwhile_stays(
     assert made == [served.clone.stat().st_ino]
 
 
-@pytest.mark.parametrize("allowed", ["filters", "single commits", "neither"])
-def test_a_server_that_allows_less(served: Served, tmp_path: Path, allowed: str) -> None:
+@pytest.mark.parametrize(
+    ("filters", "by_id", "lacks"),
+    [("true", True, True), ("false", True, False), ("false", False, False), ("true", False, False)],
+    ids=["filters", "single commits", "neither", "filters without single objects"],
+)
+def test_a_server_that_allows_less(
+    served: Served, tmp_path: Path, filters: str, *, by_id: bool, lacks: bool
+) -> None:
+    """With filters alone the commit may come without its files, which none can ask for then."""
     base = tmp_path / "base"
     git(tmp_path, "clone", "-q", "--bare", str(served.root), str(base / "o" / "gloo.git"))
-    if allowed == "filters":
-        git(base / "o" / "gloo.git", "config", "uploadpack.allowFilter", "true")
-    with serve(base, 0 if allowed == "neither" else 2, by_id=allowed != "neither") as server:
+    git(base / "o" / "gloo.git", "config", "uploadpack.allowFilter", filters)
+    with serve(base, 2 if by_id else 0, by_id=by_id) as server:
         assert served.read(f"{server.url}/o/gloo.git") == WANTED
     listed = git(served.clone, "rev-list", "--objects", "--no-walk", "--missing=print",
                  served.commit).splitlines()  # fmt: skip
     lacking = [line for line in listed if line.startswith("?")]
-    assert len(lacking) == (len(OTHERS) if allowed == "filters" else 0)
-
-
-def test_filters_without_single_objects(served: Served, tmp_path: Path) -> None:
-    """The commit may come without its files, and these cannot be asked for after that."""
-    base = tmp_path / "base"
-    git(tmp_path, "clone", "-q", "--bare", str(served.root), str(base / "o" / "gloo.git"))
-    git(base / "o" / "gloo.git", "config", "uploadpack.allowFilter", "true")
-    with serve(base, 0, by_id=False) as server:
-        assert served.read(f"{server.url}/o/gloo.git") == WANTED
+    assert len(lacking) == (len(OTHERS) if lacks else 0)
 
 
 def test_what_is_not_there_is_reported(served: Served) -> None:
@@ -263,9 +258,7 @@ def test_the_source_of_a_torch_with_a_header_of_works(tmp_path: Path) -> None:
     """The post-images of both files, though torch has the header itself."""
     root, include = tmp_path / "mirror" / "pytorch+pytorch", tmp_path / "torch" / "include"
     pin = miniature.write(root, "torch-csrc-2.8")
-    git(root, "init", "-q", "-b", "main")
-    git(root, "add", "-A")
-    git(root, "commit", "-qm", "pinned")
+    trees.commit(root)
     pin = pin._replace(commit=git(root, "rev-parse", "HEAD"))
     for name in ("ATen/x.h", "gloo/allreduce.h", f"{pin.include_prefix}/ProcessGroupGloo.hpp"):
         (include / name).parent.mkdir(parents=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from pathlib import Path
 
 from support import graft as graft_support
 from support.graft import BROKEN, COMMIT, VERSION, Site
 from support.trees import tool
+from support.wheelhouse import Entry, zipped
 
 from patchgen.system import interpreter, zips
 
@@ -74,20 +74,18 @@ def test_status_of_an_interpreter_without_torch(tmp_path: Path) -> None:
 
 def test_status_of_a_wheel(tmp_path: Path) -> None:
     path = tmp_path / "torch-1.7.1-x.whl"
-    version = "__version__ = '1.7.1+switchml.dpdk.mlx5'\ngit_version = '57bffc3'\n"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("torch/version.py", version)
+    text = b"__version__ = '1.7.1+switchml.dpdk.mlx5'\ngit_version = '57bffc3'\n"
+    version = Entry("torch/version.py", text)
+    zipped(path, [version])
     assert json.loads(tool("status", str(path), "--json").stdout)["state"] == "stock"
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr("torch/distributed/switchml.py", "")
+    zipped(path, [version, Entry("torch/distributed/switchml.py")])
     lines = tool("status", str(path)).stdout.splitlines()
     assert lines == [
         f"{path}: patched; torch 1.7.1+switchml.dpdk.mlx5 (commit 57bffc3)",
         "  patched with DPDK MLX5",
     ]
     other = tmp_path / "other.whl"
-    with zipfile.ZipFile(other, "w") as archive:
-        archive.writestr("x.py", "")
+    zipped(other, [Entry("x.py")])
     assert "no wheel of torch" in tool("status", str(other), code=3).stderr
     other.write_text("no archive")
     assert zips.NO_ARCHIVE in tool("status", str(other), code=3).stderr

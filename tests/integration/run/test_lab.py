@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from support import command, memif_worker, quick_torch
-from support.waiting import ENOUGH, descendants, has_ended, until
+from support.waiting import captured, descendants, has_ended, until
 
 TESTS = Path(memif_worker.__file__).parents[1]
 PACKETS = 40
@@ -87,11 +87,8 @@ def test_workers_send_packets_and_the_table_counts_them(
     script = TESTS / "payload" / "lab_rank.py"
     report = tmp_path / "report.json"
     words = ["--report", report, "--", script, sys.executable, memif_worker.__file__, PACKETS]
-    ran = subprocess.run(
-        lab_command(python, switch_cache, "--workers", 3, *faults, *words),
-        cwd=tmp_path, env=environment(scratch, *paths),
-        capture_output=True, text=True, check=False, timeout=ENOUGH,
-    )  # fmt: skip
+    given = lab_command(python, switch_cache, "--workers", 3, *faults, *words)
+    ran = captured(given, cwd=tmp_path, env=environment(scratch, *paths))
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.count(f"packets {PACKETS} right") == 3
     *_, header, rule, first, second, third = ran.stderr.splitlines()

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import quick_torch
-from support.launcher import PROGRAMS as PAYLOAD
+from support import programs, quick_torch
 from support.waiting import ENOUGH, captured, has_ended, until
 
 from patchgen.extras.train.result_text import NOTHING
@@ -69,10 +68,7 @@ class Runner:
         return done, json.loads(report.read_text()) if report.exists() else {}
 
     def write(self, name: str, text: str) -> None:
-        path = self.directory / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-        path.chmod(0o755)
+        programs.script(self.directory / name, text)
 
 
 @pytest.fixture
@@ -81,6 +77,9 @@ def run(tmp_path: Path) -> Iterator[Runner]:
     (runner.site / "torch" / "distributed" / "switchml.py").write_text(REPORT)
     runner.scratch.mkdir()
     runner.write("train.py", GROUP.format(site=str(runner.site), backend="gloo"))
+    runner.write("other/sitecustomize.py", "")
+    runner.write("instrument", INSTRUMENT.format(python=sys.executable))
+    runner.write("wrap", WRAP.format(python=sys.executable))
     yield runner
     assert [*runner.scratch.iterdir()] == []
 
@@ -110,17 +109,10 @@ HIDDEN = [
 REACHED = ["python train.py", "sh -c 'python train.py'", "./wrap python train.py"]
 
 
-def write_launchers(run: Runner) -> None:
-    run.write("other/sitecustomize.py", "")
-    run.write("instrument", INSTRUMENT.format(python=sys.executable))
-    run.write("wrap", WRAP.format(python=sys.executable))
-
-
 @pytest.mark.parametrize("command", HIDDEN)
 def test_ranks_that_the_hook_does_not_reach_are_reported_and_refused(
     run: Runner, command: str
 ) -> None:
-    write_launchers(run)
     done, report = run("", command)
     why = "nothing was reported: the hook of run was not reached in rank 0, rank 1; "
     assert (done.returncode, report["code"]) == (0, 0), done.stderr
@@ -134,7 +126,6 @@ def test_ranks_that_the_hook_does_not_reach_are_reported_and_refused(
 
 @pytest.mark.parametrize("command", REACHED)
 def test_ranks_that_the_hook_reaches(run: Runner, command: str) -> None:
-    write_launchers(run)
     done, report = run("--require", command)
     assert (done.returncode, report["delegated"]) == (0, True), done.stderr
 
@@ -209,8 +200,7 @@ BELOW = [
 @contextlib.contextmanager
 def saving(run: Runner, command: str) -> Iterator[subprocess.Popen[str]]:
     """A run whose ranks are ready to save."""
-    write_launchers(run)
-    run.write("saves.py", (PAYLOAD / "programs" / "saving_rank.py").read_text())
+    run.write("saves.py", programs.read("saving_rank"))
     run.write("hold", HOLD.format(python=sys.executable))
     with subprocess.Popen(
         run.command("--variant stock", command), cwd=run.directory, env=run.environ, text=True,

@@ -24,7 +24,6 @@ from patchgen.extras.train.result_text import NOTHING
 from patchgen.system.ports import free_port
 
 STOCK = ("--variant", "stock")
-TRAIN = programs.read("train")
 GROUP = """
 import sys, time
 import torch.distributed as dist
@@ -39,7 +38,6 @@ for pid in (os.getpid(), child.pid):
     open(f"{pid}.pid", "w").close()
 time.sleep(600)
 """
-SPAWN = programs.read("spawn")
 ALLREDUCE = """
 import torch
 import torch.distributed as dist
@@ -64,7 +62,6 @@ dist.barrier()
 
 @dataclass(frozen=True)
 class Ran:
-    code: int
     out: str
     err: str
     report: dict[str, Any]
@@ -99,18 +96,19 @@ class Runner:
         site = quick_torch.make(self.scratch.parent)
         return replace(self, python=Path(sys.executable), path=site)
 
-    def __call__(self, script: str, *arguments: str, options: Sequence[str]) -> Ran:
+    def __call__(self, script: str, *arguments: str, options: Sequence[str], code: int = 0) -> Ran:
         report = self.directory / "report.json"
         report.unlink(missing_ok=True)
         done = captured(
             self.command(script, arguments, options), cwd=self.directory, env=self.environ
         )
         assert not list(self.scratch.iterdir())
+        assert done.returncode == code, done.stderr
         data = json.loads(report.read_text()) if report.exists() else {}
-        return Ran(done.returncode, done.stdout, done.stderr, data)
+        return Ran(done.stdout, done.stderr, data)
 
-    def grafted(self, script: str, *arguments: str, options: Sequence[str] = ()) -> Ran:
-        return self(script, *arguments, options=["--graft", str(self.graft), *options])
+    def grafted(self, script: str, *, options: Sequence[str] = (), code: int = 0) -> Ran:
+        return self(script, options=["--graft", str(self.graft), *options], code=code)
 
 
 @pytest.fixture
@@ -129,7 +127,6 @@ def test_ranks_that_fail_over(run: Runner, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("SWITCHML_FAILOVER", "1")
     monkeypatch.setenv("SWITCHML_TIMEOUT_MS", "500")
     ran = run.grafted(LATE, options=["--json"])
-    assert ran.code == 0, ran.err
     assert json.loads(ran.out) == ran.report
     assert "  bytes  failovers  after a failure  jobs redone  seconds  returns" in ran.err
     for rank, report in enumerate(ran.reports):
@@ -144,14 +141,13 @@ def test_a_training_run_with_a_graft_and_without(run: Runner, tmp_path: Path) ->
     hooks = tmp_path / "hooks"
     hooks.mkdir()
     (hooks / "sitecustomize.py").write_text("import os; os.environ['SEEN'] = 'x'")
-    script = 'import os; assert os.environ["SEEN"]\n' + TRAIN
+    script = 'import os; assert os.environ["SEEN"]\n' + programs.read("train")
     ways = {"graft": ["--graft", str(run.graft)], "stock": STOCK}
     weights = {}
     reports = {}
     for way, options in ways.items():
         (run.directory / way).mkdir()
         ran = replace(run, path=hooks)(script, way, "an argument", "--workers", options=options)
-        assert ran.code == 0, ran.err
         assert ran.report["variant"] == way
         written = [
             json.loads((run.directory / way / f"{rank}.json").read_text()) for rank in (0, 1)
@@ -181,8 +177,7 @@ def test_a_training_run_with_a_graft_and_without(run: Runner, tmp_path: Path) ->
 
 
 def test_one_rank_fails(run: Runner) -> None:
-    ran = run.quick()(GROUP + SLEEP, "fail", options=STOCK)
-    assert ran.code == 1
+    ran = run.quick()(GROUP + SLEEP, "fail", options=STOCK, code=1)
     assert "[1] " in ran.err
     assert "ValueError: what went wrong" in ran.err
     assert 'a script.py", line 6' in ran.err
@@ -224,21 +219,18 @@ def test_configurations_that_do_not_fit(run: Runner, tmp_path: Path) -> None:
         path.write_text(compose_simulated(rank=0, workers=2, controller_port=free_port()))
     configs = tuple(f"--config={path}" for path in files)
     ran = run.grafted(ALLREDUCE, options=(*configs, "--json"))
-    assert ran.code == 0, ran.err
     assert json.loads(ran.out) == ran.report  # what the ranks write goes to stderr then
     assert ran.err.count("[3.0, 3.0, 3.0, 3.0]") == 2
     why = messages.OTHER_RANK.format(0, 1)
     assert why in ran.report["reason"]
     assert f"warning: {NOTHING}: {ran.report['reason']}" in ran.err
-    ran = run.grafted(ALLREDUCE, options=(*configs, "--require"))
-    assert ran.code == 1
+    ran = run.grafted(ALLREDUCE, options=(*configs, "--require"), code=1)
     assert "RuntimeError" in ran.err
     assert why in ran.err
 
 
 def test_a_script_that_starts_its_ranks(run: Runner) -> None:
-    ran = run.grafted(SPAWN, options=("--once",))
-    assert ran.code == 0, ran.err
+    ran = run.grafted(programs.read("spawn"), options=("--once",))
     assert [report["calls"] for report in ran.reports] == [1, 1, 1]
     assert [rank["world"] for rank in ran.report["ranks"]] == [3, 3, 3]
 
@@ -247,7 +239,6 @@ def test_the_variables_of_another_launcher(run: Runner, monkeypatch: pytest.Monk
     for name, value in {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.1"}.items():
         monkeypatch.setenv(name, value)
     ran = run.quick()(GROUP, "", options=(*STOCK, "--workers", "1"))
-    assert ran.code == 0, ran.err
     assert "warning: RANK, WORLD_SIZE, MASTER_ADDR of another launcher: overridden" in ran.err
     assert [(rank["rank"], rank["world"]) for rank in ran.report["ranks"]] == [(0, 1)]
     assert ran.report["notes"][0].startswith("warning: RANK")
@@ -270,18 +261,17 @@ def test_logs_of_the_client_library_are_not_left(
 ) -> None:
     quick = run.quick()
     ran = quick(LOGS, options=(*STOCK, "--workers", "1"))
-    assert (ran.code, ran.out) == (0, "True\n"), ran.err
+    assert ran.out == "True\n", ran.err
     monkeypatch.setenv("GOOGLE_LOG_DIR", str(run.directory))  # those that the user wants stay
     ran = quick(LOGS, options=(*STOCK, "--workers", "1"))
-    assert (ran.code, ran.out) == (0, "True\n"), ran.err
+    assert ran.out == "True\n", ran.err
     assert [*run.directory.glob("SwitchML.*")]
 
 
 def test_a_full_disk_is_reported_with_the_file_that_lacks_room(run: Runner) -> None:
     quick = run.quick()
     with small(run.scratch, "16k"):
-        ran = quick(GROUP, "", options=STOCK)
-    assert ran.code == 5, ran.err
+        ran = quick(GROUP, "", options=STOCK, code=5)
     (message,) = [line for line in ran.err.splitlines() if line.startswith("error: ")]
     assert message.startswith(f"error: {run.scratch}/switchml-run.")
     assert message.endswith(": No space left on device")
@@ -295,7 +285,6 @@ def test_what_cannot_be_run(run: Runner, tmp_path: Path) -> None:
         (["--workers", "256"], 2, "--workers 256: SwitchML's fixed point is for 255 ranks at most"),
         (["--rdma"], 2, "name the library with --switchml-home"),
     ]:
-        ran = quick(ALLREDUCE, options=options)
-        assert ran.code == code, ran.err
+        ran = quick(ALLREDUCE, options=options, code=code)
         assert message in ran.err
         assert "Traceback" not in ran.err

@@ -15,13 +15,9 @@ from support.switch_interfaces import FRAMES, WORKERS
 def test_workers_sum_through_interfaces(switch_program: str, tmp_path: Path) -> None:
     private = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--net"]
     script = str(Path(switch_interfaces.__file__))
-    ended = subprocess.run(
-        [*private, sys.executable, script, switch_program, str(tmp_path)],
-        check=True,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(Path(script).parents[1])},
-        timeout=300,
-    )
+    environ = {**os.environ, "PYTHONPATH": str(Path(script).parents[1])}
+    command = [*private, sys.executable, script, switch_program, str(tmp_path)]
+    ended = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environ, timeout=300)
     found = json.loads(ended.stdout)
     assert found["right"] == [True] * 2 * WORKERS
     for worker in found["workers"]:

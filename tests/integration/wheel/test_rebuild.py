@@ -17,6 +17,7 @@ import pytest
 from support import client_source, command, unprivileged
 from support.simulator import FLAGS
 from support.torch import GRAFT, PLUGIN_HERE
+from support.waiting import captured
 
 from patchgen.core.library import homes, origin
 
@@ -65,10 +66,9 @@ def rebuilt_by_another_user(stranger: Path, *words: str | Path) -> tuple[str, Pa
     with unprivileged.directory() as scratch:
         os.chmod(scratch, 0o777)  # noqa: S103  # the other user's own
         environ = {"PATH": os.environ["PATH"], "HOME": str(scratch), "TMPDIR": str(scratch)}
-        done = subprocess.run(
-            [stranger, "-m", "patchgen", "rebuild", *words], cwd=scratch, env=environ, text=True,
-            umask=0o027, capture_output=True, check=False, **unprivileged.identity(),
-        )  # fmt: skip
+        command = [stranger, "-m", "patchgen", "rebuild", *words]
+        user = {"umask": 0o027, **unprivileged.identity()}
+        done = captured(command, cwd=scratch, env=environ, **user)
         assert done.returncode == 0, done.stdout + done.stderr
         kept = Path(str(stranger.parents[1]) + "-" + os.path.basename(scratch))
         shutil.copytree(scratch / "rebuilt", kept)
@@ -145,9 +145,7 @@ def test_a_client_library_from_its_commit(
     def again(name: str) -> subprocess.CompletedProcess[str]:
         words = ("rebuild", str(home), "-o", str(tmp_path / name), "--mirror", mirror)
         cache = ("--cache", str(tmp_path / f"cache of {name}"))
-        return subprocess.run(
-            [*program, *words, *cache], capture_output=True, text=True, check=False
-        )
+        return captured([*program, *words, *cache])
 
     done = again("one")
     assert (done.returncode, done.stdout) == (0, "identical bytes\n"), done.stderr
@@ -160,20 +158,17 @@ def test_what_a_client_library_cannot_be_made_without(tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "lib").mkdir(parents=True)
     (home / homes.ARCHIVE).write_bytes(b"archive")
-    toolchain = {"compiler": "c++", "programs": {"c++": "c++ 1"}}
     request: dict[str, Any] = {
         "flags": [], "fixes": ["no-such"], "homes": {}, "cxx11_abi": None, "variables": {},
     }  # fmt: skip
     words = ("rebuild", home, "-o", tmp_path / "out", "--cache", tmp_path / "cache")
-    record = rebuild_record("client", request, {"toolchain": toolchain}, home / homes.ARCHIVE)
-    (home / origin.NAME).write_text(json.dumps(record))
+    write_record(home, request)
     output = tool(*words, code=6)
     assert (
         "[ ] fixes\n      this switchml-patch has no no-such; install the recorded one\n" in output
     )
     request["fixes"] = []
-    record = rebuild_record("client", request, {"toolchain": toolchain}, home / homes.ARCHIVE)
-    (home / origin.NAME).write_text(json.dumps(record))
+    write_record(home, request)
     done = command.run(*words, env={**os.environ, "GIT_ALLOW_PROTOCOL": "file"})
     assert done.returncode == 4, done.stderr
     assert "p4app-switchML 012345678901:" in done.stderr  # the recorded one, which nobody has
@@ -181,17 +176,17 @@ def test_what_a_client_library_cannot_be_made_without(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def rebuild_record(kind: str, request: Any, resolved: Any, file: Path) -> Any:
+def write_record(home: Path, request: dict[str, Any]) -> None:
     """A provenance with the commit of no repository."""
     from patchgen.system import statement
     from patchgen.system.files import Artifact
 
-    subject = Artifact(homes.ARCHIVE, file.stat().st_size, contents(file.parent)[file.name])
-    commit = "0123456789" * 4
-    return statement.Provenance(
-        kind, (subject,), request, resolved,
-        (statement.describe_commit("p4app-switchML", "file:///nowhere", commit),),
-    ).statement()  # fmt: skip
+    size = (home / homes.ARCHIVE).stat().st_size
+    subject = Artifact(homes.ARCHIVE, size, contents(home)[homes.ARCHIVE])
+    resolved = {"toolchain": {"compiler": "c++", "programs": {"c++": "c++ 1"}}}
+    commit = statement.describe_commit("p4app-switchML", "file:///nowhere", "0123456789" * 4)
+    record = statement.Provenance("client", (subject,), request, resolved, (commit,)).statement()
+    (home / origin.NAME).write_text(json.dumps(record))
 
 
 # The plugin and the graft
