@@ -84,22 +84,18 @@ def controller(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> Path
     return once(tmp_path_factory, "controller", make_controller)
 
 
-def launcher(plugin: Plugin, home: Path, switch: str, scratch: Path) -> LabLauncher:
+@pytest.fixture(scope="session")
+def by_plugin(
+    plugin: Plugin, home: Path, switch: str, tmp_path_factory: pytest.TempPathFactory
+) -> LabLauncher:
     return LabLauncher(
         python=plugin.python,
         loading={"SWITCHML_TEST_BACKEND": "switchml"},
         report=plugin.package / "_patch.py",
         home=home,
-        scratch=scratch,
+        scratch=tmp_path_factory.mktemp("plugin-ranks"),
         switch=switch,
     )
-
-
-@pytest.fixture(scope="session")
-def by_plugin(
-    plugin: Plugin, home: Path, switch: str, tmp_path_factory: pytest.TempPathFactory
-) -> LabLauncher:
-    return launcher(plugin, home, switch, tmp_path_factory.mktemp("plugin-ranks"))
 
 
 @pytest.fixture(scope="session")

@@ -66,6 +66,14 @@ def test_ranks_with_torch(by_plugin: LabLauncher, switch: str, controller: Path)
         assert result["report"]["delegating"] is True
 
 
+@pytest.fixture
+def running(switch: str, without: tuple[str, ...], tmp_path: Path) -> Iterator[lab.Lab]:
+    """A switch behind a controller without some fixes."""
+    make_controller(tmp_path / "controller", *without)
+    with controlled_lab(switch, tmp_path / "controller") as made:
+        yield made
+
+
 @contextlib.contextmanager
 def waiter(address: str) -> Iterator[subprocess.Popen[str]]:
     """A worker of two that waits in a barrier."""
@@ -85,64 +93,52 @@ def waiter(address: str) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.parametrize("without", [(), ("dead-workers",)], ids=["fixed", "unfixed"])
 def test_a_worker_that_dies_in_a_barrier(
-    switch: str, jobs: Path, tmp_path: Path, without: tuple[str, ...]
+    running: lab.Lab, jobs: Path, tmp_path: Path, without: tuple[str, ...]
 ) -> None:
-    make_controller(tmp_path / "controller", *without)
-    with controlled_lab(switch, tmp_path / "controller") as running:
-        with waiter(f"127.0.0.1:{running.port}"):
-            pass  # and then it is killed
-        assert begins(running, jobs, tmp_path / "first") == (not without)
-        if not without:
-            assert begins(running, jobs, tmp_path / "second")
+    with waiter(f"127.0.0.1:{running.port}"):
+        pass  # and then it is killed
+    assert begins(running, jobs, tmp_path / "first") == (not without)
+    if not without:
+        assert begins(running, jobs, tmp_path / "second")
 
 
 @pytest.mark.parametrize("without", [(), ("dead-workers",)], ids=["fixed", "unfixed"])
 def test_a_job_that_dies_before_all_have_come(
-    switch: str, jobs: Path, tmp_path: Path, without: tuple[str, ...]
+    running: lab.Lab, jobs: Path, tmp_path: Path, without: tuple[str, ...]
 ) -> None:
     """Rank 0 has said the session's number, and its peer never comes."""
-    make_controller(tmp_path / "controller", *without)
-    with controlled_lab(switch, tmp_path / "controller") as running:
-        command = [jobs, "switchml.cfg", "7", "1", LIMIT]
-        (alone,) = run_workers(running, command, 2, tmp_path / "alone", only=[0], limit=8)
-        assert alone.code == -signal.SIGKILL
-        assert begins(running, jobs, tmp_path / "next") == (not without)
+    command = [jobs, "switchml.cfg", "7", "1", LIMIT]
+    (alone,) = run_workers(running, command, 2, tmp_path / "alone", only=[0], limit=8)
+    assert alone.code == -signal.SIGKILL
+    assert begins(running, jobs, tmp_path / "next") == (not without)
 
 
 @pytest.mark.parametrize("without", [(), ("dead-workers",)], ids=["fixed", "unfixed"])
-def test_a_larger_job_after_one_that_died(
-    switch: str, tmp_path: Path, without: tuple[str, ...]
-) -> None:
-    make_controller(tmp_path / "controller", *without)
-    with controlled_lab(switch, tmp_path / "controller") as running:
-        dying, *workers = (Controller(f"127.0.0.1:{running.port}") for _ in range(4))
-        call = dying.begin("Sync/Broadcast", {1: 5, 2: 0, 3: 2, 4: 0})
-        if without:
-            call.result()  # it waits for nobody
+def test_a_larger_job_after_one_that_died(running: lab.Lab, without: tuple[str, ...]) -> None:
+    dying, *workers = (Controller(f"127.0.0.1:{running.port}") for _ in range(4))
+    call = dying.begin("Sync/Broadcast", {1: 5, 2: 0, 3: 2, 4: 0})
+    if without:
+        call.result()  # it waits for nobody
+    time.sleep(_UNTIL_IT_WAITS)
+    dying.channel.close()
+    time.sleep(_UNTIL_IT_WAITS)
+    calls = []
+    for rank, worker in reversed([*enumerate(workers)]):
+        calls.append(worker.begin("Sync/Broadcast", {1: 6, 2: rank, 3: 3, 4: 0}))
         time.sleep(_UNTIL_IT_WAITS)
-        dying.channel.close()
-        time.sleep(_UNTIL_IT_WAITS)
-        calls = []
-        for rank, worker in reversed([*enumerate(workers)]):
-            calls.append(worker.begin("Sync/Broadcast", {1: 6, 2: rank, 3: 3, 4: 0}))
-            time.sleep(_UNTIL_IT_WAITS)
-        if without:
-            with pytest.raises(grpc.RpcError, match="list index out of range"):
-                calls[0].result()
-        else:
-            assert [call.result() for call in calls] == [{1: 6}] * 3
+    if without:
+        with pytest.raises(grpc.RpcError, match="list index out of range"):
+            calls[0].result()
+    else:
+        assert [call.result() for call in calls] == [{1: 6}] * 3
 
 
 @pytest.mark.parametrize("without", [(), ("silent-workers",)], ids=["fixed", "unfixed"])
 def test_a_host_that_is_gone_without_a_word(
-    switch: str, jobs: Path, tmp_path: Path, without: tuple[str, ...]
+    running: lab.Lab, jobs: Path, tmp_path: Path, without: tuple[str, ...]
 ) -> None:
     """A process that is stopped answers nothing either."""
-    make_controller(tmp_path / "controller", *without)
-    with (
-        controlled_lab(switch, tmp_path / "controller") as running,
-        waiter(f"127.0.0.1:{running.port}") as gone,
-    ):
+    with waiter(f"127.0.0.1:{running.port}") as gone:
         gone.send_signal(signal.SIGSTOP)
         time.sleep(_UNTIL_IT_IS_MISSED)
         assert begins(running, jobs, tmp_path / "next") == (not without)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import command, switch_program
+from support import command
 from support.launcher import Launcher
 from support.real import LabLauncher, Settings
 from support.torch import GRAFT, Plugin, built_plugin
@@ -87,10 +87,6 @@ class Moved(LabLauncher):
         return text.replace(own, self.socket) if str(values["rank"]) == "1" else text
 
 
-def changed(launch: LabLauncher, old: str, new: str, both: tuple[str, str] = ("", "")) -> Changed:
-    return Changed(**vars(launch), change=(old, new), everywhere=both)
-
-
 def test_all_checks_hold(launch: LabLauncher) -> None:
     ranks = launch("doctor_cases:examine", 2, **arguments(40))
     assert [rank.result["code"] for rank in ranks] == [0, 0], ranks
@@ -120,19 +116,25 @@ def test_no_controller(launch: LabLauncher) -> None:
     assert "127.0.0.2" in words(report, 1)
 
 
-def test_a_worker_that_the_controller_refuses(launch: LabLauncher) -> None:
-    """Both ranks have one address, so that the second one is refused."""
-    same = ("--vdev=net_memif0,", "--vdev=net_memif0,mac=02:00:00:00:00:07,")
-    report = examine(changed(launch, "10.83.77.1", "10.83.77.0", both=same))
-    assert (report["check"], report["hosts"]) == ("session", ["apollo"])
-    assert "rank 1 has the address of rank 0" in words(report, 1)
+SAME = ("--vdev=net_memif0,", "--vdev=net_memif0,mac=02:00:00:00:00:07,")
 
 
-def test_a_port_that_is_not_connected(launch: LabLauncher) -> None:
-    """The library does not start with such a port."""
-    report = examine(changed(launch, "/port-1", "/port-9"), timeout=16)
-    assert (report["check"], report["hosts"]) == ("session", ["apollo"])
-    assert "Error starting the port" in words(report, 1)
+@pytest.mark.parametrize(
+    ("change", "everywhere", "check", "output"),
+    [
+        (("10.83.77.1", "10.83.77.0"), SAME, "session", "rank 1 has the address of rank 0"),
+        (("/port-1", "/port-9"), ("", ""), "session", "Error starting the port"),
+        (("--no-huge ", ""), ("", ""), "machine", "huge page"),
+    ],
+    ids=["address of another", "no port", "no huge pages"],
+)
+def test_another_text(
+    launch: LabLauncher, change: tuple[str, str], everywhere: tuple[str, str],
+    check: str, output: str,
+) -> None:  # fmt: skip
+    report = examine(Changed(**vars(launch), change=change, everywhere=everywhere), timeout=16)
+    assert (report["check"], report["hosts"]) == (check, ["apollo"])
+    assert output in words(report, 1)
 
 
 @pytest.mark.parametrize(
@@ -152,12 +154,6 @@ def test_a_card_that_the_switch_does_not_know(launch: LabLauncher) -> None:
         moved = Moved(**vars(launch), socket=socket)
         report = examine(moved, timeout=16)
     assert (report["check"], report["hosts"]) == ("answers", ["apollo"])
-
-
-def test_no_huge_pages(launch: LabLauncher) -> None:
-    report = examine(changed(launch, "--no-huge ", ""))
-    assert (report["check"], report["hosts"]) == ("machine", ["apollo"])
-    assert "huge page" in words(report, 1)
 
 
 def test_other_cores_than_threads(launch: LabLauncher) -> None:
@@ -184,19 +180,15 @@ def examine_hosts(
 
 
 def test_a_small_mtu(by_plugin: LabLauncher, switch: str, tmp_path: Path) -> None:
-    report = examine_hosts(
-        by_plugin, switch, tmp_path,
-        lambda network: network.hosts[1].ip("link", "set", WIRE, "mtu", "1000"),
-    )  # fmt: skip
+    wire = ("link", "set", WIRE, "mtu", "1000")
+    report = examine_hosts(by_plugin, switch, tmp_path, lambda found: found.hosts[1].ip(*wire))
     assert (report["check"], report["hosts"]) == ("machine", ["apollo"])
     assert words(report, 1) == f"the MTU of {WIRE} is 1000, packets need 1062"
 
 
 def test_a_cable_without_a_link(by_plugin: LabLauncher, switch: str, tmp_path: Path) -> None:
-    report = examine_hosts(
-        by_plugin, switch, tmp_path,
-        lambda network: network.hub.ip("link", "set", "port1", "down"),
-    )  # fmt: skip
+    port = ("link", "set", "port1", "down")
+    report = examine_hosts(by_plugin, switch, tmp_path, lambda found: found.hub.ip(*port))
     assert (report["check"], report["hosts"]) == ("machine", ["apollo"])
     assert words(report, 1) == f"{WIRE} has no link"
 
@@ -212,35 +204,21 @@ def test_a_port_with_the_address_of_another(
             [*apollo.enter, "ip", "-j", "link", "show", WIRE], capture_output=True, check=True
         )
         address = json.loads(shown.stdout)[0]["address"]
-        command = [
-            "bridge",
-            "fdb",
-            "replace",
-            address,
-            "dev",
-            "port0",
-            "master",
-            "sticky",
-            "static",
-        ]
-        subprocess.run([*network.hub.enter, *command], check=True)
+        command = f"bridge fdb replace {address} dev port0 master sticky static"
+        subprocess.run([*network.hub.enter, *command.split()], check=True)
 
     report = examine_hosts(by_plugin, switch, tmp_path, swap, shared=True)
     assert (report["check"], report["hosts"]) == ("answers", ["apollo"])
 
 
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return switch_program.cache(tmp_path_factory)
-
-
 @pytest.mark.parametrize(("faults", "check"), [([], ""), (["--loss", "1"], "answers")])
 def test_the_command(
-    plugin: Plugin, cache: Path, tmp_path: Path, faults: list[str], check: str
+    plugin: Plugin, switch_cache: Path, tmp_path: Path, faults: list[str], check: str
 ) -> None:
     """The command makes the lab, and its exit code tells whether a check fails."""
     given = ["--lab", *faults, "--timeout", "16", "--json"]
-    done = command.run("doctor", *given, "--torch", plugin.python, "--cache", cache, cwd=tmp_path)
+    given += ["--torch", str(plugin.python), "--cache", str(switch_cache)]
+    done = command.run("doctor", *given, cwd=tmp_path)
     assert done.returncode == (FAILED if check else 0), done.stderr
     report = json.loads(done.stdout)
     assert report["check"] == check
