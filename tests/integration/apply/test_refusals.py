@@ -25,10 +25,6 @@ def link(path: Path) -> None:
     path.symlink_to(path.with_suffix(".real").name)
 
 
-def read_only(path: Path) -> None:
-    path.chmod(0o444)
-
-
 def directory(path: Path) -> None:
     path.unlink()
     path.mkdir()
@@ -42,7 +38,7 @@ def directory(path: Path) -> None:
         (link, 3, ["symbolic link"]),
         (Path.unlink, 3, ["is missing"]),
         (directory, 3, ["not a regular file"]),
-        (read_only, 5, [READ_ONLY]),
+        (lambda path: path.chmod(0o444), 5, [READ_ONLY]),
         (lambda path: path.parent.chmod(0o555), 5, [READ_ONLY]),
     ],
 )
