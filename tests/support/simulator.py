@@ -93,7 +93,7 @@ class Worker:
     """Process of the driver in a directory of its own."""
 
     def __init__(self, driver: Path, directory: Path, config: str | None) -> None:
-        directory.mkdir()
+        directory.mkdir(parents=True)
         self.directory = directory
         if config is not None:
             (directory / "switchml.cfg").write_text(config)
@@ -167,6 +167,12 @@ class Job:
     def start(self) -> None:
         assert self.ask("start") == ["true"] * len(self.workers)
 
+    def check_sum(self, numel: int, value: int) -> None:
+        """Sum elements of int32 that are the same on all workers."""
+        self.ask(f"submit int32 {numel} {value}")
+        size = len(self.workers)
+        assert self.ask("wait") == [f"FINISHED={size * value}"] * size
+
     def reduce(self, inputs: Sequence[Tensor], mode: str = "") -> list[bytes]:
         commands = []
         for worker, tensor in zip(self.workers, inputs):
@@ -211,6 +217,14 @@ def job(
             stack.callback(worker.close)
             processes.append(worker)
         yield Job(processes, port)
+
+
+@contextlib.contextmanager
+def started(driver: Path, directory: Path, workers: int, **given: Any) -> Iterator[Job]:
+    """Yield processes as job() does, which have joined."""
+    with job(driver, directory, workers, **given) as group:
+        group.start()
+        yield group
 
 
 def frame(kind: int, body: bytes = b"", number: int = 0) -> bytes:

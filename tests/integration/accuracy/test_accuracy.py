@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.simulator import Home, fixed_point_sum, job, packets
+from support.simulator import Home, fixed_point_sum, packets, started
 from support.trees import tool
 from support.waiting import captured
 
@@ -69,8 +69,7 @@ def test_numpy_and_the_simulator_agree_bit_for_bit(
     rng = np.random.default_rng([workers, threads, packet_numel])
     method = FixedPoint(workers, packet_numel, threads)
     config = {"num_worker_threads": threads, "packet_numel": packet_numel}
-    with job(simulator_home.driver, tmp_path, workers, values=config) as group:
-        group.start()
+    with started(simulator_home.driver, tmp_path, workers, values=config) as group:
         for size in SIZES:
             values = hostile(rng, workers, size)
             expected = summed(method, values, most=1000).tobytes()
@@ -90,15 +89,11 @@ def test_numpy_and_the_description_agree_bit_for_bit(workers: int) -> None:
 def test_float32_is_added_as_with_bypass(simulator_home: Home, tmp_path: Path) -> None:
     values = hostile(np.random.default_rng(0), 3, 4099)
     values[np.isnan(values)] = 0  # which NaN comes out is up to the processor
-    with job(simulator_home.driver, tmp_path, 3, bypass=True) as group:
-        group.start()
+    with started(simulator_home.driver, tmp_path, 3, bypass=True) as group:
         (found, *_) = group.reduce(list(values))
     expected = summed(Float32(3), values, most=100)
     result = np.frombuffer(found, np.float32)
     assert np.array_equal(result, expected, equal_nan=True)
-
-
-# The command
 
 
 def test_a_table() -> None:

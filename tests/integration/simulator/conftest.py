@@ -9,12 +9,17 @@ from pathlib import Path
 import pytest
 from support.serving import Served, serving
 from support.shared import once
-from support.simulator import SANITIZING
+from support.simulator import SANITIZING, Home
 
 from patchgen.extras.lab.simulator import aggregator
 from patchgen.system import native
 
 SANITIZED = "-O0 -g1 -Werror -fsanitize=address,undefined -fno-sanitize-recover=all"
+
+
+@pytest.fixture(scope="session")
+def driver(simulator_home: Home) -> Path:
+    return simulator_home.driver
 
 
 @pytest.fixture

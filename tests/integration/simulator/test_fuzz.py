@@ -18,11 +18,10 @@ from support.simulator import (
     HELLO,
     JOB,
     REFUSED,
-    Home,
     Job,
     frame,
     hello,
-    job,
+    started,
 )
 from support.waiting import ENOUGH
 
@@ -144,14 +143,12 @@ def check_sum(group: Job, number: int) -> None:
 
 
 def test_no_input_harms_a_session(
-    simulator_home: Home, cache: Path, served: Served, tmp_path: Path
+    driver: Path, cache: Path, served: Served, tmp_path: Path
 ) -> None:
-    driver = simulator_home.driver
     opened: list[socket.socket] = []
     with serving(cache, tmp_path / "own.json", 2) as own, contextlib.ExitStack() as stack:
         before = len(os.listdir(f"/proc/{own.aggregator}/fd"))
-        group = stack.enter_context(job(driver, tmp_path, 2, aggregator=served.address))
-        group.start()
+        group = stack.enter_context(started(driver, tmp_path, 2, aggregator=served.address))
         for number in range(FIRST, FIRST + INPUTS):
             if number % 3 == 0:
                 be_session(own.address, number)
@@ -160,9 +157,8 @@ def test_no_input_harms_a_session(
             if number % 4 == 0:
                 check_sum(group, number)
             if number % ROUND == 0:
-                (tmp_path / f"round-{number}").mkdir()
-                with job(driver, tmp_path / f"round-{number}", 2, aggregator=own.address) as honest:
-                    honest.start()
+                place = tmp_path / f"round-{number}"
+                with started(driver, place, 2, aggregator=own.address) as honest:
                     check_sum(honest, number)
                     assert [worker.quit() for worker in honest.workers] == [0, 0]
         for connection in opened:

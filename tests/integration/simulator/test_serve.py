@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from support.programs import script
 from support.serving import Served, serving
 from support.simulator import (
     FAILED,
@@ -21,12 +21,13 @@ from support.simulator import (
     JOB,
     REFUSED,
     WELCOME,
-    Home,
     fixed_point_sum,
+    frame,
     hello,
     job,
     packets,
     received,
+    started,
 )
 from support.trees import tool
 from support.waiting import ENOUGH, until
@@ -36,21 +37,11 @@ from patchgen.system.ports import NO_ADDRESS
 KEEPALIVE = "02"  # of a connection's timer, in /proc/net/tcp
 
 
-@pytest.fixture(scope="module")
-def driver(simulator_home: Home) -> Path:
-    return simulator_home.driver
-
-
-def floats(seed: int) -> list[NDArray[np.float32]]:
-    rng = np.random.default_rng(seed)
-    return [rng.standard_normal(100_003).astype(np.float32) for _ in range(2)]
-
-
 def test_session_after_session(driver: Path, tmp_path: Path, served: Served) -> None:
     for number in range(2):
-        with job(driver, place(tmp_path, number), 2, aggregator=served.address) as group:
-            group.start()
-            tensors = floats(number)
+        with started(driver, tmp_path / f"session-{number}", 2, aggregator=served.address) as group:
+            rng = np.random.default_rng(number)
+            tensors = [rng.standard_normal(100_003).astype(np.float32) for _ in range(2)]
             expected = fixed_point_sum(tensors, packets(len(tensors[0])))
             assert group.reduce(tensors) == [expected.tobytes()] * 2
             whole = [tensor.view(np.int32) for tensor in tensors]
@@ -69,45 +60,34 @@ def test_session_after_session(driver: Path, tmp_path: Path, served: Served) -> 
     assert message.splitlines()[-1] == "2 sessions, 4 sums of 400,012 elements"
 
 
-def place(tmp_path: Path, number: int) -> Path:
-    directory = tmp_path / f"session-{number}"
-    directory.mkdir()
-    return directory
-
-
 def test_a_session_after_one_that_broke(driver: Path, tmp_path: Path, served: Served) -> None:
     """Whoever is left of the first knows at once, and may stay as long as it likes."""
-    with job(driver, place(tmp_path, 0), 2, aggregator=served.address) as first:
-        first.start()
+    with started(driver, tmp_path / "0", 2, aggregator=served.address) as first:
         first[0].ask("submit float32 4000000 1")
         first[1].process.kill()
         assert first[0].ask("wait") == "FAILED"
         assert "the connection of rank 1 broke" in first[0].errors
-    with job(driver, place(tmp_path, 1), 2, aggregator=served.address) as second:
-        second.start()
+    with started(driver, tmp_path / "1", 2, aggregator=served.address) as second:
         second[1].process.kill()  # rank 0 has no job, and does not look
         second[1].process.wait()
-        with job(driver, place(tmp_path, 2), 2, aggregator=served.address) as third:
-            third.start()
-            third.ask("submit int32 1000 4")
-            assert third.ask("wait") == ["FINISHED=8"] * 2
+        with started(driver, tmp_path / "2", 2, aggregator=served.address) as third:
+            third.check_sum(1000, 4)
             second[0].ask("submit int32 1000 4")
             assert second[0].ask("wait") == "FAILED"
-            third.ask("submit int32 1000 5")
-            assert third.ask("wait") == ["FINISHED=10"] * 2
+            third.check_sum(1000, 5)
             assert [worker.quit() for worker in third.workers] == [0, 0]
     counters = served.end(signal.SIGINT)[1]
     assert (counters["sessions"], counters["broken"], counters["jobs"]) == (3, 2, 2)
 
 
 def test_who_does_not_fit_is_refused(driver: Path, tmp_path: Path, served: Served) -> None:
-    for values, reason in (
+    cases = (
         ({"num_workers": 3}, "num_workers is 3 here and 2 at the aggregator"),
         ({"packet_numel": 64}, "packet_numel is 64 here and 256 at rank 1"),
         ({"rank": 1}, "rank 1 is taken by another process"),
-    ):
-        number = len([*tmp_path.glob("session-*")])
-        with job(driver, place(tmp_path, number), 2, aggregator=served.address) as group:
+    )
+    for number, (values, reason) in enumerate(cases):
+        with job(driver, tmp_path / f"session-{number}", 2, aggregator=served.address) as group:
             config = group[0].directory / "switchml.cfg"
             text = config.read_text()
             for key, value in values.items():
@@ -122,10 +102,8 @@ def test_who_does_not_fit_is_refused(driver: Path, tmp_path: Path, served: Serve
 
 
 def test_its_end_fails_the_workers(driver: Path, tmp_path: Path, served: Served) -> None:
-    with job(driver, tmp_path, 2, aggregator=served.address) as group:
-        group.start()
-        group.ask("submit int32 10 1")
-        assert group.ask("wait") == ["FINISHED=2"] * 2
+    with started(driver, tmp_path, 2, aggregator=served.address) as group:
+        group.check_sum(10, 1)
         group[0].ask("submit int32 10 1")
         served.end()
         assert group[0].ask("wait") == "FAILED"
@@ -143,16 +121,12 @@ def test_a_name_with_both_families(driver: Path, cache: Path, tmp_path: Path) ->
         port = int(served.address.rpartition(":")[2])
         for address in ("127.0.0.1", "::1"):
             socket.create_connection((address, port), timeout=ENOUGH).close()
-    named = tmp_path / "named"
-    named.write_text(f"#!/bin/sh\nexec {shlex.join([*renamed, str(driver)])}\n")
-    named.chmod(0o755)
+    text = f"#!/bin/sh\nexec {shlex.join([*renamed, str(driver)])}\n"
+    named = script(tmp_path / "named", text)
     with serving(cache, tmp_path / "one", 2) as served:
         address = f"both:{served.address.rpartition(':')[2]}"
-        with job(named, tmp_path, 2, aggregator=address) as group:
-            group.start()
-
-
-FIRST_JOB = HEADER.pack(JOB, 16, 0)
+        with started(named, tmp_path, 2, aggregator=address):
+            pass
 
 
 def answered(connection: socket.socket) -> tuple[int, str]:
@@ -184,10 +158,8 @@ def test_a_hello_with_impossible_values_is_refused(
             kind, message = answered(stranger)
             assert (kind, message[: len(reason)]) == (REFUSED, reason)
             assert not stranger.recv(1)
-        with job(driver, tmp_path, 2, aggregator=served.address) as group:
-            group.start()
-            group.ask("submit int32 10 1")
-            assert group.ask("wait") == ["FINISHED=2"] * 2
+        with started(driver, tmp_path, 2, aggregator=served.address) as group:
+            group.check_sum(10, 1)
     counters, message = served.end()[1:]
     assert (counters["sessions"], counters["refused"]) == (1, 5)
     assert "refused rank 0: packet_numel 0 is not within 1 and 4194304" in message
@@ -218,14 +190,12 @@ def test_an_impossible_job_ends_its_own_session_only(
     with contextlib.ExitStack() as stack:
         members = [connected(stack, served) for _ in range(2)]
         for rank, member in enumerate(members):
-            member.sendall(hello(rank) + FIRST_JOB + struct.pack("=QII", *values))
+            member.sendall(hello(rank) + frame(JOB, struct.pack("=QII", *values)))
             assert answered(member) == (WELCOME, "")
         for member in members:
             assert answered(member) == (FAILED, f"job 0: {reason}")
-        with job(driver, tmp_path, 2, aggregator=served.address) as group:
-            group.start()
-            group.ask("submit int32 10 1")
-            assert group.ask("wait") == ["FINISHED=2"] * 2
+        with started(driver, tmp_path, 2, aggregator=served.address) as group:
+            group.check_sum(10, 1)
     assert served.end()[1]["sessions"] == 2
 
 

@@ -33,6 +33,7 @@ from support.simulator import (
     job,
     packets,
     received,
+    started,
 )
 
 from patchgen.errors import ToolError
@@ -42,16 +43,6 @@ from patchgen.system.ports import free_port
 from patchgen.system.process import run
 
 MIB = 2**20
-
-
-@pytest.fixture(scope="session")
-def home(simulator_home: Home) -> Home:
-    return simulator_home
-
-
-@pytest.fixture(scope="session")
-def driver(home: Home) -> Path:
-    return home.driver
 
 
 @pytest.fixture(scope="session", params=SANITIZERS)
@@ -64,10 +55,6 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(20)
 
 
-def int_tensors(rng: np.random.Generator, workers: int, numel: int) -> list[NDArray[np.int32]]:
-    return [rng.integers(-(2**31), 2**31, numel, dtype=np.int32) for _ in range(workers)]
-
-
 def float_tensors(rng: np.random.Generator, workers: int, numel: int) -> list[NDArray[np.float32]]:
     return [
         (rng.standard_normal(numel) * 10.0 ** rng.integers(-6, 6, numel)).astype(np.float32)
@@ -77,9 +64,6 @@ def float_tensors(rng: np.random.Generator, workers: int, numel: int) -> list[ND
 
 def assert_same(results: list[bytes], expected: NDArray[np.generic]) -> None:
     assert results == [expected.tobytes()] * len(results)
-
-
-# Sums
 
 
 @pytest.mark.parametrize("bypass", [True, False])
@@ -94,12 +78,12 @@ def test_sums_equal_the_reference_bit_for_bit(
     bypass: bool,
 ) -> None:
     """int32 wraps around; with bypass floats are added in the ranks' order."""
-    whole, tensors = int_tensors(rng, workers, numel), float_tensors(rng, workers, numel)
+    whole = [rng.integers(-(2**31), 2**31, numel, dtype=np.int32) for _ in range(workers)]
+    tensors = float_tensors(rng, workers, numel)
     expected = fixed_point_sum(tensors, packets(numel))
     if bypass:
         expected = sum(tensors[1:], start=tensors[0])
-    with job(driver, tmp_path, workers, bypass=bypass) as group:
-        group.start()
+    with started(driver, tmp_path, workers, bypass=bypass) as group:
         for mode in ("", "inplace"):
             assert_same(group.reduce(whole, mode), sum(whole[1:], start=whole[0]))
             assert_same(group.reduce(tensors, mode), expected)
@@ -115,8 +99,7 @@ def test_sums_equal_the_reference_bit_for_bit(
 
 
 def test_one_worker_and_no_elements(driver: Path, tmp_path: Path) -> None:
-    with job(driver, tmp_path, 1, bypass=True) as group:
-        group.start()
+    with started(driver, tmp_path, 1, bypass=True) as group:
         tensor = np.array([1.5, -2.25], np.float32)
         assert_same(group.reduce([tensor]), tensor)
         assert_same(group.reduce([tensor[:0]]), tensor[:0])
@@ -125,8 +108,7 @@ def test_one_worker_and_no_elements(driver: Path, tmp_path: Path) -> None:
 def test_large_tensors_and_several_outstanding_jobs(
     driver: Path, tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    with job(driver, tmp_path, 4) as group:
-        group.start()
+    with started(driver, tmp_path, 4) as group:
         assert all(float(time_us) > 0 for time_us in group.ask(f"bench float32 {4 * MIB} 1"))
         tensors = float_tensors(rng, 4, 2 * MIB)
         assert_same(group.reduce(tensors), fixed_point_sum(tensors, packets(2 * MIB)))
@@ -171,8 +153,7 @@ def test_the_interface_of_counters_and_ends(driver: Path, tmp_path: Path) -> Non
 
 
 def test_packets_are_counted(driver: Path, tmp_path: Path, rng: np.random.Generator) -> None:
-    with job(driver, tmp_path, 2) as group:
-        group.start()
+    with started(driver, tmp_path, 2) as group:
         group.ask("submit int32 70000 1")
         group.ask("wait-all")
         sent = sum(1 for _ in packets(70000))
@@ -216,9 +197,6 @@ def test_quantizer_is_defined_for_every_float(
     assert stdout == expected.tobytes()
 
 
-# Failures
-
-
 def wait_failed(group: Job, ranks: list[int]) -> None:
     """The last job FAILED, none after a FAILED one FINISHED, and none ever will."""
     for rank in ranks:
@@ -237,8 +215,7 @@ def submit(group: Job, ranks: list[int], numel: int = 8 * MIB) -> None:
 
 
 def test_a_stopped_worker_fails_the_others_at_the_limit(driver: Path, tmp_path: Path) -> None:
-    with job(driver, tmp_path, 3, limit_ms=2000) as group:
-        group.start()
+    with started(driver, tmp_path, 3, limit_ms=2000) as group:
         submit(group, [1])
         group[1].process.send_signal(signal.SIGSTOP)
         submit(group, [0, 2])
@@ -251,8 +228,7 @@ def test_a_stopped_worker_fails_the_others_at_the_limit(driver: Path, tmp_path: 
 def test_a_silent_aggregator_fails_the_others_a_little_after_the_limit(
     driver: Path, tmp_path: Path
 ) -> None:
-    with job(driver, tmp_path, 2, limit_ms=2000) as group:
-        group.start()
+    with started(driver, tmp_path, 2, limit_ms=2000) as group:
         group[0].process.send_signal(signal.SIGSTOP)
         submit(group, [1])
         wait_failed(group, [1])
@@ -260,10 +236,8 @@ def test_a_silent_aggregator_fails_the_others_a_little_after_the_limit(
 
 @pytest.mark.parametrize("stopped", [0, 2])
 def test_others_fail_once_a_worker_has_stopped(driver: Path, tmp_path: Path, stopped: int) -> None:
-    with job(driver, tmp_path, 3) as group:
-        group.start()
-        group.ask("submit int32 100000 1")
-        assert group.ask("wait") == ["FINISHED=3"] * 3
+    with started(driver, tmp_path, 3) as group:
+        group.check_sum(100000, 1)
         float(group[stopped].ask("stop"))  # at once, and not at the limit
         others = [rank for rank in range(3) if rank != stopped]
         submit(group, others, numel=10)
@@ -273,8 +247,7 @@ def test_others_fail_once_a_worker_has_stopped(driver: Path, tmp_path: Path, sto
 
 @pytest.mark.parametrize("stopped", [0, 1])
 def test_stop_with_outstanding_jobs(driver: Path, tmp_path: Path, stopped: int) -> None:
-    with job(driver, tmp_path, 2) as group:
-        group.start()
+    with started(driver, tmp_path, 2) as group:
         submit(group, [stopped])
         group[stopped].tell("stop")
         float(group[stopped].answer())  # at once, and not at the limit
@@ -294,14 +267,10 @@ def test_stop_with_outstanding_jobs(driver: Path, tmp_path: Path, stopped: int) 
 def test_different_jobs_fail(
     driver: Path, tmp_path: Path, commands: tuple[str, str], difference: str
 ) -> None:
-    with job(driver, tmp_path, 2) as group:
-        group.start()
+    with started(driver, tmp_path, 2) as group:
         group.ask(*commands)
         wait_failed(group, [0, 1])
         assert f"job 0 is {difference}" in group[0].errors
-
-
-# Start and stop
 
 
 DISAGREEING = (
@@ -319,7 +288,6 @@ def test_a_config_that_disagrees_is_refused(driver: Path, tmp_path: Path) -> Non
     with contextlib.ExitStack() as stack:
         groups = []
         for key, old, new in DISAGREEING:
-            (tmp_path / key).mkdir()
             group = stack.enter_context(job(driver, tmp_path / key, 2, limit_ms=1000))
             groups.append(group)
             refused(group, key, old, new)
@@ -379,8 +347,7 @@ def test_a_context_that_has_stopped_is_started_again(
         for session in range(3):
             group.start()
             assert group.ask("state") == ["2"] * 3
-            group.ask(f"submit int32 100000 {session + 1}")
-            assert group.ask("wait") == [f"FINISHED={3 * (session + 1)}"] * 3
+            group.check_sum(100000, session + 1)
             if broken:
                 submit(group, [1, 2])
             for worker in group.workers:
@@ -396,20 +363,17 @@ def test_a_start_that_failed_is_tried_again(driver: Path, tmp_path: Path) -> Non
         assert group[1].ask("start") == "false"
         assert f"no connection to 127.0.0.1:{group.port}" in group[1].errors
         group.start()
-        group.ask("submit int32 3 1")
-        assert group.ask("wait") == ["FINISHED=2"] * 2
+        group.check_sum(3, 1)
 
 
 def test_the_destructor_stops(driver: Path, tmp_path: Path) -> None:
-    with job(driver, tmp_path, 2) as group:
-        group.start()
+    with started(driver, tmp_path, 2) as group:
         submit(group, [1], numel=10)
         assert [group[1].quit(), group[0].quit()] == [0, 0]
 
 
 def test_a_child_does_not_hide_the_death_of_its_parent(driver: Path, tmp_path: Path) -> None:
-    with job(driver, tmp_path, 2) as group:
-        group.start()
+    with started(driver, tmp_path, 2) as group:
         child = int(group[1].ask("orphan"))
         try:
             group[1].process.kill()
@@ -419,17 +383,11 @@ def test_a_child_does_not_hide_the_death_of_its_parent(driver: Path, tmp_path: P
             os.kill(child, signal.SIGKILL)
 
 
-# Configuration
-
-
 def test_no_config(driver: Path, tmp_path: Path) -> None:
-    worker = Worker(driver, tmp_path / "none", None)
-    try:
+    with contextlib.closing(Worker(driver, tmp_path / "none", None)) as worker:
         assert worker.ask("start") == "false"
         assert "cannot read /etc/switchml.cfg, switchml.cfg, switchml-" in worker.errors
         assert worker.ask("start-from elsewhere.cfg") == "false"
-    finally:
-        worker.close()
 
 
 @pytest.mark.parametrize(
@@ -446,15 +404,11 @@ def test_config_is_checked(driver: Path, tmp_path: Path, line: str, message: str
     key = line.split(" = ", maxsplit=1)[0]
     kept = [text for text in compose_simulated().splitlines() if not text.startswith(f"{key} =")]
     config = "\n".join(kept).replace("[general]", f"[general]\n{line}")
-    worker = Worker(
-        driver, tmp_path / "worker", config.replace("port = 50099", f"port = {free_port()}")
-    )
-    try:
+    config = config.replace("port = 50099", f"port = {free_port()}")
+    with contextlib.closing(Worker(driver, tmp_path / "worker", config)) as worker:
         assert re.fullmatch(message, worker.ask("start"))
         if message == "false":
             assert line.split(" = ", maxsplit=1)[1] in worker.errors
-    finally:
-        worker.close()
 
 
 def test_sections_of_all_backends_are_read(driver: Path, tmp_path: Path) -> None:
@@ -465,16 +419,9 @@ def test_sections_of_all_backends_are_read(driver: Path, tmp_path: Path) -> None
         "[backend.rdma]\nmsg_numel = 1024\ndevice_name = mlx5_0\ndevice_port_id = 1\n"
         "gid_index = 3\n"
     )
-    worker = Worker(
-        driver, tmp_path / "worker", compose_simulated(controller_port=free_port()) + sections
-    )
-    try:
+    config = compose_simulated(controller_port=free_port()) + sections
+    with contextlib.closing(Worker(driver, tmp_path / "worker", config)) as worker:
         assert worker.ask("start-from switchml.cfg") == "true"
-    finally:
-        worker.close()
-
-
-# Connections of others
 
 
 def test_silent_connections_are_dropped(driver: Path, tmp_path: Path) -> None:
@@ -501,15 +448,11 @@ def test_two_hundred_workers_join_at_once(driver: Path, tmp_path: Path) -> None:
         assert [HEADER.unpack(one)[0] for one in welcomes] == [WELCOME] * (workers - 1)
 
 
-# Sanitizers: no report, as one ends the process
-
-
 def test_sanitizers_have_nothing_to_report(
     sanitized: Path, tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    (tmp_path / "sums").mkdir()
-    with job(sanitized, tmp_path / "sums", 3) as group:
-        group.start()
+    """A report ends the process."""
+    with started(sanitized, tmp_path / "sums", 3) as group:
         tensors = float_tensors(rng, 3, 100_001)
         expected = fixed_point_sum(tensors, packets(100_001))
         assert_same(group.reduce(tensors), expected)
@@ -523,9 +466,7 @@ def test_sanitizers_have_nothing_to_report(
         assert [worker.quit() for worker in group.workers] == [0] * 3
         assert all("Sanitizer" not in worker.errors for worker in group.workers)
 
-    (tmp_path / "killed").mkdir()
-    with job(sanitized, tmp_path / "killed", 3) as group:
-        group.start()
+    with started(sanitized, tmp_path / "killed", 3) as group:
         submit(group, [0, 1, 2], numel=MIB // 4)
         group[1].process.kill()
         wait_failed(group, [0, 2])
@@ -533,12 +474,9 @@ def test_sanitizers_have_nothing_to_report(
         assert all("Sanitizer" not in group[rank].errors for rank in (0, 2))
 
 
-# Installation
-
-
-def test_install_writes_a_home(home: Home) -> None:
-    prefix = home.prefix
-    names = {os.path.relpath(path, prefix) for path in home.installed}
+def test_install_writes_a_home(simulator_home: Home) -> None:
+    prefix = simulator_home.prefix
+    names = {os.path.relpath(path, prefix) for path in simulator_home.installed}
     assert {str(path.relative_to(prefix)) for path in prefix.rglob("*") if path.is_file()} == names
     assert names >= {"include/switchml/context.h", "lib/libswitchml-client.a", "switchml.cfg"}
     assert (prefix / "switchml.cfg").read_text() == compose_simulated()
@@ -567,8 +505,8 @@ def test_install_names_what_is_missing(tmp_path: Path, monkeypatch: pytest.Monke
     assert not (tmp_path / "prefix").exists()
 
 
-def test_headers_need_neither_glog_nor_macros(home: Home, tmp_path: Path) -> None:
-    include = home.prefix / "include"
+def test_headers_need_neither_glog_nor_macros(simulator_home: Home, tmp_path: Path) -> None:
+    include = simulator_home.prefix / "include"
     source = tmp_path / "size.cc"
     source.write_text(
         "#include <switchml/context.h>\n#include <cstdio>\n"
