@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.programs import script
 from support.trees import tool
 from support.waiting import has_ended
 
@@ -92,13 +93,6 @@ def plain(numbers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.fixture(scope="module")
-def simulator(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    copy = tmp_path_factory.mktemp("simulator") / "a home"
-    shutil.copytree(home, copy)
-    return copy
-
-
 def check(*arguments: str, cwd: Path, code: int = 0) -> dict[str, dict[str, Any]]:
     """The rows by name. The build has begun, so a disk without room for all of it is no problem."""
     work = [] if "--work" in arguments else ["--work", str(cwd / "work")]
@@ -133,13 +127,6 @@ def problems(rows: dict[str, dict[str, Any]], name: str) -> list[str]:
     return found
 
 
-def script(path: Path, text: str) -> str:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o755)
-    return str(path)
-
-
 def build_client(home: Path, backend: str, *, call: str = "", more: str = "") -> Path:
     """A small archive with the marks of one backend, compiled for real."""
     (home / "include/switchml").mkdir(parents=True)
@@ -172,15 +159,12 @@ def build_grpc(home: Path) -> Path:
     return home
 
 
-# ---- where a build can start
-
-
-def test_a_build_can_start(simulator: Path, tmp_path: Path) -> None:
+def test_a_build_can_start(home: Path, tmp_path: Path) -> None:
     """With any flags, as the library is the simulator."""
-    arguments = ["--python", SYSTEM, "--switchml-home", str(simulator), "--dpdk", "--mlx5"]
+    arguments = ["--python", SYSTEM, "--switchml-home", str(home), "--dpdk", "--mlx5"]
     rows = check(*arguments, cwd=tmp_path)
     assert "GRPC_HOME" not in rows
-    assert rows["SWITCHML_HOME"]["found"] == str(simulator)
+    assert rows["SWITCHML_HOME"]["found"] == str(home)
     assert rows["client library"]["found"].startswith("the simulator")
     assert rows["libraries"]["found"] == "glog, boost_program_options: link"
     assert rows["compiler"]["found"].startswith("gcc 1")
@@ -188,22 +172,22 @@ def test_a_build_can_start(simulator: Path, tmp_path: Path) -> None:
     assert list(rows)[-1] == "work"
 
 
-def test_a_table_for_people(simulator: Path, tmp_path: Path) -> None:
-    arguments = ["--python", SYSTEM, "--switchml-home", str(simulator), "--work", begun(tmp_path)]
+def test_a_table_for_people(home: Path, tmp_path: Path) -> None:
+    arguments = ["--python", SYSTEM, "--switchml-home", str(home), "--work", begun(tmp_path)]
     done = tool("check", *PIN, *arguments, cwd=tmp_path)
-    home = shlex.quote(str(simulator))
-    assert done.stderr == f"PyTorch 1.13.1 with SWITCHML_HOME={home}: a build can start\n"
+    quoted = shlex.quote(str(home))
+    assert done.stderr == f"PyTorch 1.13.1 with SWITCHML_HOME={quoted}: a build can start\n"
     lines = done.stdout.splitlines()
-    assert f"[x] SWITCHML_HOME: {simulator}" in lines
+    assert f"[x] SWITCHML_HOME: {home}" in lines
     done = tool("check", *PIN, "--python", "/no", *arguments[2:], cwd=tmp_path, code=6)
     assert done.stderr.endswith(": a build cannot start yet\n")
     assert "[ ] Python\n      --python /no: no such program; name another\n" in done.stdout
 
 
 def test_nothing_is_written(
-    simulator: Path, tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directories = [simulator, isolated, *(tmp_path / name for name in ("cwd", "cache"))]
+    directories = [home, isolated, *(tmp_path / name for name in ("cwd", "cache"))]
     scratch = tmp_path / "tmp"
     for directory in (scratch, *directories[2:]):
         directory.mkdir()
@@ -221,10 +205,9 @@ def test_nothing_is_written(
         return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in paths}
 
     before = state()
-    for home in (simulator, client):
+    for library, code in ((home, 0), (client, 6)):
         for python in (["--python", SYSTEM], []):
-            arguments = [*python, "--dpdk", "--switchml-home", str(home)]
-            code = 0 if home == simulator else 6
+            arguments = [*python, "--dpdk", "--switchml-home", str(library)]
             check(*arguments, "--work", work, cwd=tmp_path / "cwd", code=code)
             if code:
                 check(*arguments, "--work", str(none), cwd=tmp_path / "cwd", code=code)
@@ -232,9 +215,6 @@ def test_nothing_is_written(
     assert list(scratch.iterdir()) == []
     assert not none.exists()
     assert os.stat(os.devnull).st_mode == os.stat("/dev/zero").st_mode
-
-
-# ---- homes
 
 
 def test_an_empty_home(tmp_path: Path) -> None:
@@ -249,10 +229,10 @@ def test_an_empty_home(tmp_path: Path) -> None:
     )
 
 
-def test_a_name_that_is_not_utf8(simulator: Path, tmp_path: Path) -> None:
-    home = tmp_path / os.fsdecode(b"h\xff")
-    shutil.copytree(simulator, home)
-    rows = check("--python", SYSTEM, "--switchml-home", str(home), cwd=tmp_path)
+def test_a_name_that_is_not_utf8(home: Path, tmp_path: Path) -> None:
+    copy = tmp_path / os.fsdecode(b"h\xff")
+    shutil.copytree(home, copy)
+    rows = check("--python", SYSTEM, "--switchml-home", str(copy), cwd=tmp_path)
     assert rows["SWITCHML_HOME"]["found"] == f"{tmp_path}/h\\xff"
 
 
@@ -318,8 +298,6 @@ def test_a_header_that_is_not_here(tmp_path: Path) -> None:
     ]
 
 
-# ---- BLAS and LAPACK
-
 BLAS = ACCEPTABLE["no-blas"]
 INSTALL = (
     "install libopenblas-dev (Debian) or openblas-devel (RHEL), or build without: --accept no-blas"
@@ -327,9 +305,9 @@ INSTALL = (
 
 
 def test_blas_and_lapack(
-    simulator: Path, numbers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, numbers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arguments = ["--python", SYSTEM, "--switchml-home", str(simulator)]
+    arguments = ["--python", SYSTEM, "--switchml-home", str(home)]
     found = check(*arguments, cwd=tmp_path)[BLAS]["found"]
     assert found == f"{numbers}/libopenblas.so"
     alone = tmp_path / "alone"
@@ -346,9 +324,9 @@ def test_blas_and_lapack(
 @pytest.mark.skipif(
     bool(glob.glob("/usr/lib/*/lib*blas.so")), reason="this system has a BLAS to build with"
 )
-def test_no_blas(simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_blas(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CMAKE_LIBRARY_PATH")
-    arguments = ["--python", SYSTEM, "--switchml-home", str(simulator)]
+    arguments = ["--python", SYSTEM, "--switchml-home", str(home)]
     rows = check(*arguments, cwd=tmp_path, code=6)
     assert problems(rows, BLAS) == [
         (
@@ -357,9 +335,6 @@ def test_no_blas(simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ),
         INSTALL,
     ]
-
-
-# ---- programs
 
 
 @pytest.mark.parametrize(
@@ -386,10 +361,10 @@ def test_compilers(
 
 
 def test_clang_is_reported_and_not_refused(
-    simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CXX", "clang++")
-    rows = check("--python", SYSTEM, "--switchml-home", str(simulator), cwd=tmp_path)
+    rows = check("--python", SYSTEM, "--switchml-home", str(home), cwd=tmp_path)
     assert rows["compiler"]["found"].startswith("clang ")
     assert rows["compiler"]["found"].endswith("PyTorch 1.13.1 is known to build with gcc >=7,<13")
 
@@ -410,7 +385,7 @@ def test_clang_is_reported_and_not_refused(
 def test_programs_of_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, problem: str,
 ) -> None:  # fmt: skip
-    path = script(tmp_path / "bin" / name, text)
+    path = str(script(tmp_path / "bin" / name, text))
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     checks = {"ninja": programs.check_ninja, "git": programs.check_git}
     row = checks.get(name, programs.check_cmake)(find(tmp_path))
@@ -418,11 +393,9 @@ def test_programs_of_path(
     assert row.problems[0].startswith(problem.replace("PATH", path))
 
 
-def test_no_programs_at_all(
-    simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_programs_at_all(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    rows = check("--python", SYSTEM, "--switchml-home", str(simulator), cwd=tmp_path, code=6)
+    rows = check("--python", SYSTEM, "--switchml-home", str(home), cwd=tmp_path, code=6)
     assert problems(rows, "compiler")[0] == "c++: no such compiler; install one or set CXX"
     for name in ("cmake", "ninja", "git"):
         assert "on PATH; " in problems(rows, name)[0]
@@ -455,21 +428,15 @@ def test_cuda(
     assert row.ok
 
 
-# ---- programs that do not answer
-
-HANGS = 'sleep 600 & echo "$!" >"$0.part"; mv "$0.part" "$0.pid"; wait'
-
-
-def hanging(directory: Path, name: str) -> Path:
-    """A program of that name that starts another, waits for it, and writes its id to NAME.pid."""
-    script(directory / name, f"#!/bin/sh\n{HANGS}\n")
-    return directory / f"{name}.pid"
+HANGS = """#!/bin/sh
+sleep 600 & echo "$!" >"$0.part"; mv "$0.part" "$0.pid"; wait
+"""
 
 
 def test_a_program_that_hangs_is_waited_for_and_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started = hanging(tmp_path, "cmake")
+    started = script(tmp_path / "cmake", HANGS).with_suffix(".pid")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     facts = find(tmp_path, limit=2)
     row = programs.check_cmake(facts)
@@ -481,14 +448,11 @@ def test_a_program_that_hangs_is_waited_for_and_ended(
     assert not started.exists() or has_ended(started.read_text().strip())
 
 
-# ---- Python
-
-
-def test_an_interpreter_with_nothing(simulator: Path, tmp_path: Path) -> None:
+def test_an_interpreter_with_nothing(home: Path, tmp_path: Path) -> None:
     venv = tmp_path / "venv"
     run([sys.executable, "-m", "venv", "--without-pip", str(venv)], limit=None)
     path = str(venv / "bin/python")
-    rows = check("--python", path, "--switchml-home", str(simulator), cwd=tmp_path, code=6)
+    rows = check("--python", path, "--switchml-home", str(home), cwd=tmp_path, code=6)
     install = f"run: {path} -m pip install"
     assert f"wheel: not there; {install} 'wheel'" in problems(rows, "Python packages")
     assert rows["numpy (optional)"]["problems"] == [
@@ -497,11 +461,8 @@ def test_an_interpreter_with_nothing(simulator: Path, tmp_path: Path) -> None:
     assert not rows["numpy (optional)"]["required"]
 
 
-# ---- the conda environment
-
-
-def test_no_lock(simulator: Path, tmp_path: Path) -> None:
-    arguments = ["--switchml-home", str(simulator), "--lock", "none/conda-lock.yml"]
+def test_no_lock(home: Path, tmp_path: Path) -> None:
+    arguments = ["--switchml-home", str(home), "--lock", "none/conda-lock.yml"]
     rows = check(*arguments, cwd=tmp_path, code=6)
     assert "--python PYTHON" in problems(rows, "environment")[-1]
     assert not {"Python", "compiler", "cmake", "ninja", "CUDA", "libraries"} & set(rows)
@@ -533,10 +494,10 @@ needs_env = pytest.mark.skipif(sys.version_info < (3, 10), reason="env needs Pyt
 
 @needs_env
 def test_the_lock_decides_before_there_is_a_prefix(
-    simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CXX", "/nonexistent")  # does not count: the lock has a compiler
-    arguments = ["--switchml-home", str(simulator), "--lock"]
+    arguments = ["--switchml-home", str(home), "--lock"]
     rows = check(*arguments, write_lock(tmp_path / "lock", LOCKED), cwd=tmp_path)
     assert rows["compiler"]["found"] == of_lock("gcc 10.4.0")
     assert rows["libraries"]["found"] == "glog 0.5.0, boost-cpp 1.74.0"
@@ -547,11 +508,11 @@ def test_the_lock_decides_before_there_is_a_prefix(
 
 
 @needs_env
-def test_a_prefix_is_linked_in(simulator: Path, tmp_path: Path) -> None:
+def test_a_prefix_is_linked_in(home: Path, tmp_path: Path) -> None:
     from patchgen.core.wheel.env import lockfile  # of the extra env
 
     prefix, lock = tmp_path / "work/env", write_lock(tmp_path / "lock", LOCKED)
-    arguments = ["--switchml-home", str(simulator), "--lock", lock]
+    arguments = ["--switchml-home", str(home), "--lock", lock]
     for name in ("c++", "cc"):
         script(prefix / f"bin/{platform.machine()}-conda-linux-gnu-{name}", NOT_HERE)
     assert check(*arguments, cwd=tmp_path)["libraries"]["found"].endswith("boost-cpp 1.74.0")
