@@ -155,7 +155,7 @@ def run(
     processes = []
     for rank in range(size):
         directory = scratch / str(rank)
-        directory.mkdir()
+        directory.mkdir(parents=True)
         values = {"rank": rank, "num_workers": size, "controller_port": port, **TERMS}
         text = with_values(template, {**values, **(config or {})})
         (directory / "switchml.cfg").write_text(text)

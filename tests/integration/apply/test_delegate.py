@@ -62,7 +62,6 @@ def test_later_group_delegates(program: Path, tmp_path: Path) -> None:
     later = messages.LATER_GROUP.format(1, 2, 2)
     assert output.count(f"{GLOO}ranks 0-1: {later}\n") == 1
     assert output.count(f"{messages.DELEGATES} (") == 2
-    (tmp_path / "apart").mkdir()
     apart = {0: {"SWITCHML_GROUP": "2"}}
     output = run(program, "refused", 2, tmp_path / "apart", env=apart)[0]
     assert f"{GLOO}rank 0: {later}\n" in output
@@ -125,12 +124,11 @@ def test_limits(program: Path, tmp_path: Path) -> None:
         "interrupted", "untaken", "late", "tardy", "queued", "consecutive", "apart", "aborted",
         "waiting",
     )  # fmt: skip
-    scratch = {name: tmp_path / name for name in scenarios}
-    with ThreadPoolExecutor(len(scratch)) as pool:
-        jobs = []
-        for scenario, directory in scratch.items():
-            directory.mkdir()
-            jobs.append(pool.submit(delegated, program, scenario, 2, LIMIT_MS, directory))
+    with ThreadPoolExecutor(len(scenarios)) as pool:
+        jobs = [
+            pool.submit(delegated, program, scenario, 2, LIMIT_MS, tmp_path / scenario)
+            for scenario in scenarios
+        ]
         assert all(messages.DELEGATES in job.result()[0] for job in jobs)
 
 
@@ -140,7 +138,6 @@ def test_failover(program: Path, tmp_path: Path) -> None:
     env = {"SWITCHML_TIMEOUT_MS": str(LIMIT_MS), "SWITCHML_CHUNK_NUMEL": "1000"}
     on = {"SWITCHML_FAILOVER": "1", "SWITCHML_REQUIRE": "1"}  # of groups that will return as well
     for name, given in {"on": on, "off": {}}.items():
-        (tmp_path / name).mkdir()
         scenario = "outlived" if given else "refused"
         rank_1 = {"SWITCHML_FAILOVER": "1"}
         output = run(program, scenario, 2, tmp_path / name, env={-1: {**env, **given}, 1: rank_1})
@@ -168,7 +165,6 @@ def test_a_job_that_is_taken_though_it_throws(program: Path, tmp_path: Path) -> 
     }
 
     def output(name: str) -> str:
-        (tmp_path / name).mkdir()
         failover = {k: v for k, v in cases[name].items() if k == "SWITCHML_FAILOVER"}
         env = {-1: failover, 1: {"FAULT": "keep", "FAULT_MS": "1500", **cases[name]}}
         return "".join(run(program, "taken", 2, tmp_path / name, env=env, timeout_ms=LIMIT_MS))
@@ -178,14 +174,11 @@ def test_a_job_that_is_taken_though_it_throws(program: Path, tmp_path: Path) -> 
             assert f"{messages.UNSUBMITTED}std::bad_alloc" in lines
 
 
-def test_dropped_with_failover(program: Path, tmp_path: Path) -> None:
-    env = {"SWITCHML_FAILOVER": "1"}
-    output = run(program, "dropped", 3, tmp_path, env={-1: env})
+@pytest.mark.parametrize(("scenario", "size"), [("dropped", 3), ("ended", 2)])
+def test_no_failover(program: Path, scenario: str, size: int, tmp_path: Path) -> None:
+    """An allreduce that is dropped, and the ends of a group."""
+    output = run(program, scenario, size, tmp_path, env={-1: {"SWITCHML_FAILOVER": "1"}})
     assert "goes over Gloo" not in output[0]
-
-
-def test_ends_of_a_group(program: Path, tmp_path: Path) -> None:
-    run(program, "ended", 2, tmp_path, env={-1: {"SWITCHML_FAILOVER": "1"}})
 
 
 def test_return(program: Path, tmp_path: Path) -> None:
@@ -235,7 +228,6 @@ def test_attempts_over_one_store(program: Path, late: int, tmp_path: Path) -> No
     """The answers of an attempt are not taken for those of the next, whichever rank is later."""
 
     def attempt(name: str, *, delegates: bool, rank_1: dict[str, str], **more: str) -> str:
-        (tmp_path / name).mkdir()
         env = {-1: {"DELEGATES": str(int(delegates)), **more}, 1: rank_1}
         env[late] = {**env.get(late, {}), "LATE_MS": "300"}
         store = tmp_path / "store"
@@ -293,7 +285,6 @@ def test_a_configuration_that_others_could_have_written(
     program: Path, prepared: Callable[[Path], None], why: str, tmp_path: Path
 ) -> None:
     """It can name code to load. What the user names is used all the same."""
-    (tmp_path / "found").mkdir()
     output = run(program, "refused", 2, tmp_path / "found", prepared=prepared)
     message = "a switchml.cfg that others could have written"
     assert f"{GLOO}ranks 0-1: {message}\n" in output[0]
@@ -301,7 +292,6 @@ def test_a_configuration_that_others_could_have_written(
         here = tmp_path / "found" / str(rank)
         fix = why.format(here=here)
         assert f"{messages.WARNING.format(rank)}{message} ({here}/switchml.cfg: {fix}" in line
-    (tmp_path / "named").mkdir()
     named = {
         rank: {"SWITCHML_CONFIG": str(tmp_path / "named" / str(rank) / "switchml.cfg")}
         for rank in range(2)

@@ -323,7 +323,6 @@ def test_two_jobs_whose_packets_cross(built: Path, tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
         jobs = []
         for number in range(2):
-            (tmp_path / str(number)).mkdir()
             env = {0: switches[number], 1: switches[1 - number]}
             jobs.append(pool.submit(ranks, built, "refused", tmp_path / str(number), env))
         for job in jobs:
@@ -360,7 +359,6 @@ def test_a_slow_start_is_no_missing_rank(built: Path, tmp_path: Path) -> None:
     """Rank 1 is late, and then its start takes too long: its peer hears of it in time."""
 
     def output(fault: str, lasts: str) -> list[str]:
-        (tmp_path / fault).mkdir()
         slow = {"STORE_LAG_MS": "500", "FAULT": fault, "FAULT_MS": lasts}
         return ranks(built, "refused", tmp_path / fault, {1: slow}, timeout_ms=8_000)
 
@@ -390,17 +388,15 @@ def test_a_slow_stop_is_no_missing_rank(built: Path, tmp_path: Path) -> None:
 
 
 def test_a_job_has_a_limit_of_its_own(built: Path, tmp_path: Path) -> None:
-    """A peer that is dead: the group's timeout is a minute, and the job never ends."""
-    env = {-1: {"SWITCHML_TIMEOUT_MS": "700", "FAULT": "hang", "FAULT_JOB": "5"}}
-    output = ranks(built, "late", tmp_path, env)
-    assert messages.LATE.format(700) in output[0]
+    """The group's timeout is a minute, and the job never ends.
 
-
-def test_metrics_of_a_rank_that_has_failed(built: Path, tmp_path: Path) -> None:
-    """Its context does not stop, so the process is ended."""
+    Nor does the context of the rank that has failed stop, so the process is ended.
+    """
     (tmp_path / "pages").mkdir()
     env = {"SWITCHML_TIMEOUT_MS": "700", "FAULT": "hang", "FAULT_JOB": "5"}
-    ranks(built, "late", tmp_path, {-1: {**env, "SWITCHML_METRICS": str(tmp_path / "pages")}})
+    env["SWITCHML_METRICS"] = str(tmp_path / "pages")
+    output = ranks(built, "late", tmp_path, {-1: env})
+    assert messages.LATE.format(700) in output[0]
     states = [
         [state for state in ("failed", "ended") if metric.value("switchml_state", state=state)]
         for metric in metrics.read(tmp_path / "pages")

@@ -1,4 +1,7 @@
-"""Failover in C++: a library that is made up dies in each state of the ranks, at any moment."""
+"""Failover in C++: a library that is made up dies in each state of the ranks, at any moment.
+
+And mutants of it and of the heartbeat between ranks, which tests/cpp/heartbeat.cpp finds.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.delegate import compile_mutants
+from support.delegate import compile_alone, compile_mutants, render
 
 pytestmark = pytest.mark.rebuild
 
@@ -124,3 +127,33 @@ def test_mutants(name: str, mutants: Path) -> None:
         assert run(mutants, name, MUTANTS[name][2], limit=20).returncode != 0
     except subprocess.TimeoutExpired:
         assert name in MAY_HANG
+
+
+BEAT_HEADERS = ("recover/SwitchMLHeartbeat.hpp", "recover/SwitchMLRing.hpp")
+BEAT_MUTANTS = {
+    "a beat that names nobody": ("Beat{closed, 1}", "Beat{}", "closed"),
+    "a silence that is not reported": ("Beat{silent(), 0}", "Beat{}", "silent"),
+    "silence that is no end": ("kNobody : before_;", "kNobody : kNobody;", "silent"),
+    "a silence that is final": ("Beat{silent(), 0}", "Beat{silent(), silent() != kNobody}", "back"),
+    "a rank that takes itself for gone": ("== rank_ ? kNobody : ", "== rank_ ? rank_ : ", "back"),
+    "a stop that counts as silence": ("silence / 6)", "silence * 6)", "stopped"),
+    "beats that are not counted": ("receivedAt_.store(", "static_cast<void>(", "alive"),
+    "a closed connection that is no end": ("note(other);", "static_cast<void>(other);", "closed"),
+    "a message that outlives its memory": (
+        "const auto ended = std::exchange(transfer_, {});",
+        "new auto(std::exchange(transfer_, {}));",
+        "left",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BEAT_MUTANTS)
+def test_mutants_of_the_heartbeat(name: str, tmp_path: Path) -> None:
+    before, after, what = BEAT_MUTANTS[name]
+    render(tmp_path)
+    headers = {path: path.read_text() for path in map(tmp_path.joinpath, BEAT_HEADERS)}
+    assert sum(text.count(before) for text in headers.values()) == 1
+    for path, text in headers.items():
+        path.write_text(text.replace(before, after))
+    program = compile_alone("heartbeat", tmp_path, "address")
+    assert subprocess.run([program, what], check=False, timeout=300).returncode != 0
