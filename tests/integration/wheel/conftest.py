@@ -9,6 +9,6 @@ from support.simulator import installed_prefix
 
 
 @pytest.fixture(scope="module")
-def parts(tmp_path_factory: pytest.TempPathFactory) -> Site:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """Parts of a build, and nothing built."""
     return build.make_parts(tmp_path_factory.mktemp("build"), installed_prefix(tmp_path_factory))

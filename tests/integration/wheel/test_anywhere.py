@@ -166,14 +166,14 @@ def test_without_namespaces_it_says_so_and_the_path_is_in_the_bytes(built: Site)
     assert re.findall(r"^  done +(\w+)$", planned, re.MULTILINE) == ["lock", "source"]
 
 
-def test_a_step_that_asks_for_the_network_is_named(parts: Site, tmp_path: Path) -> None:
+def test_a_step_that_asks_for_the_network_is_named(site: Site, tmp_path: Path) -> None:
     asking = (
         "file(DOWNLOAD http://192.0.2.7/asset.tgz ${CMAKE_BINARY_DIR}/asset.tgz STATUS status)\n"
         'message(FATAL_ERROR "http://192.0.2.7/asset.tgz: ${status}")\n'
     )
     changes = {f"{torch_project.SUBMODULE}/CMakeLists.txt": asking}
     project = torch_project.make(tmp_path / "project", changes)
-    place = Site(tmp_path / "place", project, parts.lock, parts.client)
+    place = Site(tmp_path / "place", project, site.lock, site.client)
     output = place.run(code=4).stderr
     assert "compile: CMake Error at third_party/tiny/CMakeLists.txt:2" in output
     assert "http://192.0.2.7/asset.tgz: " in output

@@ -23,6 +23,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from support import command, torch_project
 from support.build import Site, environment
 from support.disks import small
+from support.programs import script
 from support.waiting import ENOUGH, has_ended, read_rest, read_until, until
 from support.web import Quiet, listening
 
@@ -31,12 +32,6 @@ from patchgen.system.wheel import SBOM
 
 STAGES = ("lock", "source", "env", "patch", "compile", "wheel", "verify")
 TEST_PROGRAM = "torch/bin/third_party_test"
-
-
-@pytest.fixture(scope="module")
-def site(parts: Site) -> Site:
-    """Parts of a build, and nothing built."""
-    return parts
 
 
 class FirstBuild(NamedTuple):
@@ -266,16 +261,14 @@ wait
 )
 def test_a_signal_ends_the_compiler_too(site: Site, tmp_path: Path, number: signal.Signals) -> None:
     place = site.elsewhere(tmp_path / "place")
-    launcher = tmp_path / "launcher"
-    launcher.write_text(HELD)
-    launcher.chmod(0o755)
+    launcher = script(tmp_path / "launcher", HELD)
     pid = tmp_path / "launcher.pid"
     with place.start("--set", f"CMAKE_CXX_COMPILER_LAUNCHER={launcher}") as running:
         until(pid.exists, running)
         running.send_signal(number)
         output = read_rest(running)
     assert has_ended(pid.read_text().strip())
-    until(lambda: not _working_in(place.work))
+    until(lambda: not any(_works_in(pid, place.work) for pid in os.listdir("/proc")))
     if number == signal.SIGINT:
         assert running.returncode == 130
         assert "interrupted in stage compile; the same command goes on from there" in output
@@ -283,14 +276,10 @@ def test_a_signal_ends_the_compiler_too(site: Site, tmp_path: Path, number: sign
         assert running.returncode == -number
 
 
-def _working_in(directory: Path) -> list[str]:
-    return [pid for pid in os.listdir("/proc") if pid.isdigit() and _works_in(pid, directory)]
-
-
 def _works_in(pid: str, directory: Path) -> bool:
     try:
         return Path(os.readlink(f"/proc/{pid}/cwd")).is_relative_to(directory)
-    except OSError:  # it has ended
+    except OSError:  # it has ended, or is no process
         return False
 
 
@@ -488,12 +477,12 @@ def serve_objects() -> Iterator[tuple[str, Count]]:
 
 
 @pytest.mark.rebuild
-def test_a_server_of_objects_serves_a_second_work_directory(parts: Site, tmp_path: Path) -> None:
+def test_a_server_of_objects_serves_a_second_work_directory(site: Site, tmp_path: Path) -> None:
     """Each with an empty cache of its own; the second in a deeper directory."""
     if shutil.which("ccache") is None or shutil.which("sccache"):
         pytest.skip("build does not choose ccache here")
     counts, caches = [(0, 0)], [tmp_path / "first cache", tmp_path / "second cache"]
-    places = [parts.elsewhere(tmp_path / "first"), parts.elsewhere(tmp_path / "a" / "second")]
+    places = [site.elsewhere(tmp_path / "first"), site.elsewhere(tmp_path / "a" / "second")]
     with serve_objects() as (address, count):
         for place, cache in zip(places, caches):
             place.root.parent.mkdir(exist_ok=True)

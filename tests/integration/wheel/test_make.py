@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support import build
 from support.build import Site
+from support.programs import script
 from support.waiting import ENOUGH
 
 ROOT = Path(__file__).parents[3]
@@ -56,15 +57,13 @@ class Places:
 
 
 @pytest.fixture
-def places(parts: Site, tmp_path: Path) -> Places:
+def places(site: Site, tmp_path: Path) -> Places:
     """With what the rules of .venv would make: the tool, and files that say that it is there."""
-    program = tmp_path / "venv" / "bin" / "switchml-patch"
-    program.parent.mkdir(parents=True)
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m patchgen "$@"\n')
-    program.chmod(0o755)
+    tool = f'#!/bin/sh\nexec {sys.executable} -m patchgen "$@"\n'
+    script(tmp_path / "venv" / "bin" / "switchml-patch", tool)
     for name in ("pip", "build"):
         (tmp_path / "venv" / name).touch()
-    return Places(parts, tmp_path)
+    return Places(site, tmp_path)
 
 
 def test_the_lock_comes_before_the_plan_of_a_build(places: Places) -> None:
