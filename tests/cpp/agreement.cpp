@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -14,9 +13,9 @@
 #include <set>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "check.hpp"
 #include "join/SwitchMLAgreement.hpp"
 
 using switchml_torch::Ability;
@@ -36,13 +35,6 @@ constexpr milliseconds kTimeout = std::chrono::hours(1);
 constexpr milliseconds kWork = kTimeout / 2;  // a rank takes for a round at most
 constexpr milliseconds kLag = std::chrono::seconds(1);
 constexpr std::uint64_t kNever = UINT64_MAX;
-
-void check(bool holds, const std::string& what) {
-  if (!holds) {
-    std::fprintf(stderr, "not so: %s\n", what.c_str());
-    std::_Exit(1);
-  }
-}
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -76,30 +68,25 @@ class Attempt {
   /// Runs `rank(r, exchange)` on all but the `missing` ranks.
   template <typename Rank>
   void run(const Rank& rank, const std::set<int>& missing = {}) {
-    std::vector<std::thread> threads;
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      ranks_[r].ended = missing.count(static_cast<int>(r)) != 0;
+    for (const int r : missing) {
+      ranks_[static_cast<std::size_t>(r)].ended = true;
     }
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      if (!ranks_[r].ended) {
-        threads.emplace_back([this, r, &rank] {
-          Clock::sleeping = [this, r](milliseconds time) {
-            enter(r, "never", time);
-            ranks_[r].late = false;
-          };
-          try {
-            rank(static_cast<int>(r), exchange(r));
-          } catch (const Killed&) {
-          }
-          std::lock_guard<std::mutex> lock(mutex_);
-          ranks_[r].ended = true;
-          next();
-        });
+    inThreads(ranks_.size(), [&](std::size_t r) {
+      if (missing.count(static_cast<int>(r)) != 0) {
+        return;
       }
-    }
-    for (auto& thread : threads) {
-      thread.join();
-    }
+      Clock::sleeping = [this, r](milliseconds time) {
+        enter(r, "never", time);
+        ranks_[r].late = false;
+      };
+      try {
+        rank(static_cast<int>(r), exchange(r));
+      } catch (const Killed&) {
+      }
+      std::lock_guard<std::mutex> lock(mutex_);
+      ranks_[r].ended = true;
+      next();
+    });
   }
 
   std::uint64_t accesses(int rank) const { return ranks_[static_cast<std::size_t>(rank)].accesses; }
@@ -213,23 +200,18 @@ struct Outcome {
 Outcome join(const Exchange& exchange, int rank, int size, const std::vector<Capabilities>& own,
              std::uint64_t random, const std::string& host = "zeus") {
   Outcome out;
-  try {
+  out.error = thrown([&] {
     Negotiation<Clock> negotiation(exchange, rank, size, kTimeout, host,
                                    [&out](const std::string& line) { out.lines.push_back(line); });
     for (std::size_t i = 0; i < own.size() && out.last.able(); ++i) {
       if ((random >> (3 * static_cast<std::size_t>(rank) + i) % 64U & 1U) != 0) {
-        try {
-          exchange.get("never", kWork);
-        } catch (const std::runtime_error&) {
-        }
+        thrown([&] { exchange.get("never", kWork); });
       }
       out.last = negotiation.round(kRounds[i], own[i]);
     }
     out.seed = negotiation.seed();
     out.again = negotiation.again();
-  } catch (const std::exception& error) {
-    out.error = error.what();
-  }
+  });
   return out;
 }
 
@@ -478,11 +460,10 @@ void messages() {
   }
   check(back.answers(2, "b") && !back.answers(1, "b") && !back.answers(3, "b"), "whom it answers");
   for (const std::string cut : {"", "1", "1 a,", "1 a, y", "1 a, y-", "1 , y-s terms"}) {
-    try {
+    thrown([&cut] {
       const auto read = Message::read({cut.begin(), cut.end()});
       check(cut == "1 , y-s terms" && !read.answers(0, "a"), "'" + cut + "' is no message");
-    } catch (const std::runtime_error&) {
-    }
+    });
   }
 }
 

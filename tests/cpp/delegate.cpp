@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "SwitchMLAllreduce.hpp"
+#include "check.hpp"
 #include "forked.hpp"
 #include "threads.hpp"
 

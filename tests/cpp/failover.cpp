@@ -31,7 +31,6 @@ using switchml_torch::Failover;
 using switchml_torch::goneText;
 using switchml_torch::Ring;
 using switchml_torch::Transfer;
-using wires::check;
 using wires::Wires;
 
 constexpr milliseconds kLimit = std::chrono::seconds(60);

@@ -1,7 +1,6 @@
 // Tests of what a rank fills into switchml.cfg, without a library: texts, a sysfs in the directory
 // of the argument, and the cores that processes of one host share out. Prints ok.
 #include <dlfcn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "base/SwitchMLHost.hpp"
+#include "check.hpp"
 
 using namespace switchml_torch;
 
@@ -22,25 +22,8 @@ namespace {
 
 using Environment = std::map<std::string, std::string>;
 
-void check(bool holds, const std::string& what) {
-  if (!holds) {
-    std::fprintf(stderr, "not so: %s\n", what.c_str());
-    std::exit(1);
-  }
-}
-
 void equal(const std::string& found, const std::string& expected) {
   check(found == expected, "'" + found + "' is '" + expected + "'");
-}
-
-template <typename Function>
-std::string thrown(const Function& function) {
-  try {
-    function();
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "";
 }
 
 struct Result {
@@ -217,18 +200,6 @@ void sharesNoFiles() {
   }
 }
 
-/// Runs `function` in a child, which ends well.
-template <typename Function>
-void inChild(const Function& function) {
-  const auto child = fork();
-  if (child == 0) {
-    function();
-    _exit(0);
-  }
-  int status = 0;
-  check(waitpid(child, &status, 0) == child && status == 0, "the child ends well");
-}
-
 /// Numbers that no core has, so that nobody else has them either.
 void sharesOutCores() {
   const unsigned first = 1'000'000 + static_cast<unsigned>(getpid()) * 8;
@@ -261,7 +232,6 @@ void sharesOutCores() {
   // Those that are kept are the process's, and not those of its children.
   int pipes[2];
   check(pipe(pipes) == 0, "a pipe");
-  pid_t grandchild = 0;
   inChild([&] {
     for (int group = 0; group < 2; ++group) {
       ReservedCores cores;
@@ -270,8 +240,7 @@ void sharesOutCores() {
     }
     ReservedCores other;
     check(!thrown([&] { reserve(other, 1); }).empty(), "they are kept");
-    grandchild = fork();
-    if (grandchild == 0) {
+    if (fork() == 0) {
       char wait = 0;
       close(pipes[1]);
       check(read(pipes[0], &wait, 1) == 0, "the end of the test");

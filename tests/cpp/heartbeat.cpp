@@ -19,7 +19,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using switchml_torch::Heartbeat;
-using wires::check;
 using wires::Wires;
 
 constexpr Heartbeat::Times kTimes{milliseconds(20), std::chrono::seconds(3)};
@@ -137,15 +136,10 @@ int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   const auto ofRank = what == "closed" ? closeConnection : what == "silent" ? fallSilent : comeBack;
   if (what == "closed" || what == "silent" || what == "back") {
-    std::vector<std::thread> cases;
-    for (int size = 2; size <= 4; ++size) {
-      for (int rank = 0; rank < size; ++rank) {
-        cases.emplace_back(ofRank, size, rank);
-      }
-    }
-    for (auto& one : cases) {
-      one.join();
-    }
+    inThreads(3, [&](std::size_t number) {
+      const auto size = 2 + static_cast<int>(number);
+      inThreads(2 + number, [&](std::size_t rank) { ofRank(size, static_cast<int>(rank)); });
+    });
   } else if (what == "alive") {
     live();
   } else if (what == "stopped") {

@@ -1,12 +1,11 @@
 // The file of metrics without a delegate: its text, how it is replaced, its thread and its end.
 // The argument is an empty directory, in which page.prom is left. Prints ok.
-#include <sys/wait.h>
-
 #include <cstdio>
 #include <fstream>
 #include <future>
 #include <iterator>
 
+#include "check.hpp"
 #include "forked.hpp"
 #include "join/SwitchMLSettings.hpp"
 #include "report/SwitchMLMetrics.hpp"
@@ -21,27 +20,12 @@ using switchml_torch::text;
 
 constexpr auto kNever = hours(24);
 
-void check(bool holds, const std::string& what) {
-  if (!holds) {
-    std::fprintf(stderr, "not so: %s\n", what.c_str());
-    std::_Exit(1);
-  }
-}
-
 std::string read(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
 bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
-
-/// Waits for a fact that another thread brings about; the test's own limit ends it.
-template <typename Fact>
-void until(const Fact& fact) {
-  while (!fact()) {
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-}
 
 Writer::Complain never() {
   return [](const std::string& why) { check(false, "a complaint: " + why); };
@@ -65,19 +49,13 @@ void times() {
   check(std::abs(times.seconds() - 20.000703) < 1e-9, "the sum");
 
   Times shared;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 3; ++t) {
-    threads.emplace_back([&shared] {
-      for (int i = 0; i < 1000; ++i) {
-        shared.add(milliseconds(i % 7));
-        shared.counts();
-      }
-    });
-  }
+  inThreads(3, [&shared](std::size_t /*number*/) {
+    for (int i = 0; i < 1000; ++i) {
+      shared.add(milliseconds(i % 7));
+      shared.counts();
+    }
+  });
   std::uint64_t all = 0;
-  for (auto& thread : threads) {
-    thread.join();
-  }
   for (const auto count : shared.counts()) {
     all += count;
   }
@@ -211,18 +189,8 @@ void signals(const std::string& directory) {
         "the thread that makes it has its signals");
 }
 
-pid_t endedProcess() {
-  const auto child = fork();
-  if (child == 0) {
-    std::_Exit(0);
-  }
-  int status = 0;
-  check(waitpid(child, &status, 0) == child, "a process that has ended");
-  return child;
-}
-
 void old(const std::string& directory) {
-  const auto gone = std::to_string(endedProcess());
+  const auto gone = std::to_string(inChild([] {}));
   const auto own = std::to_string(getpid());
   const auto mine = directory + "/" + filePrefix();
   const std::vector<std::string> removed{mine + "0-" + gone + ".prom",

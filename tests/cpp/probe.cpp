@@ -4,12 +4,12 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "check.hpp"
 #include "join/SwitchMLProbe.hpp"
 
 using switchml_torch::Probe;
@@ -19,13 +19,6 @@ namespace {
 constexpr std::uint64_t kPacket = 64;
 constexpr std::uint64_t kNumel = 40 * kPacket + 1;
 constexpr std::uint64_t kSeed = 0x0123456789abcdef;
-
-void check(bool holds, const std::string& what) {
-  if (!holds) {
-    std::fprintf(stderr, "not so: %s\n", what.c_str());
-    std::_Exit(1);
-  }
-}
 
 template <typename Value>
 using Tensors = std::vector<std::vector<Value>>;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -16,9 +17,9 @@
 #include <memory>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "check.hpp"
 #include "counts.hpp"
 #include "ends.hpp"
 #include "forked.hpp"
@@ -135,31 +136,23 @@ std::string Storm(std::istream& arguments) {
   arguments >> threads >> jobs >> numel;
   const auto& general = TheContext().GetConfig().general_;
   const int32_t expected = general.num_workers * (general.num_workers + 1) / 2;
-  std::vector<size_t> wrong(threads);
-  std::vector<std::thread> pool;
-  for (size_t t = 0; t < threads; ++t) {
-    pool.emplace_back([&, t] {
-      std::vector<std::vector<int32_t>> data(jobs, std::vector<int32_t>(numel, general.rank + 1));
-      std::vector<std::shared_ptr<switchml::Job>> all;
-      for (auto& tensor : data) {
-        all.push_back(TheContext().AllReduceAsync(tensor.data(), tensor.data(), numel,
-                                                  switchml::INT32, switchml::SUM));
-      }
-      for (size_t j = 0; j < jobs; ++j) {
-        all[j]->WaitToComplete();
-        const bool right = all[j]->GetJobStatus() == switchml::FINISHED &&
-                           std::all_of(data[j].begin(), data[j].end(),
-                                       [=](int32_t value) { return value == expected; });
-        wrong[t] += !right;
-      }
-    });
-  }
-  size_t total = 0;
-  for (size_t t = 0; t < threads; ++t) {
-    pool[t].join();
-    total += wrong[t];
-  }
-  return std::to_string(total) + " wrong";
+  std::atomic<size_t> wrong{0};
+  inThreads(threads, [&](size_t) {
+    std::vector<std::vector<int32_t>> data(jobs, std::vector<int32_t>(numel, general.rank + 1));
+    std::vector<std::shared_ptr<switchml::Job>> all;
+    for (auto& tensor : data) {
+      all.push_back(TheContext().AllReduceAsync(tensor.data(), tensor.data(), numel,
+                                                switchml::INT32, switchml::SUM));
+    }
+    for (size_t j = 0; j < jobs; ++j) {
+      all[j]->WaitToComplete();
+      const bool right = all[j]->GetJobStatus() == switchml::FINISHED &&
+                         std::all_of(data[j].begin(), data[j].end(),
+                                     [=](int32_t value) { return value == expected; });
+      wrong += !right;
+    }
+  });
+  return std::to_string(wrong) + " wrong";
 }
 
 // bench TYPE NUMEL REPEATS: the median, in microseconds.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "SwitchMLAllreduce.hpp"
+#include "check.hpp"
 #include "sum/SwitchMLRuntime.hpp"
 #include "threads.hpp"
 

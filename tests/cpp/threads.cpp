@@ -2,14 +2,12 @@
 #include "threads.hpp"
 
 #include <pthread.h>
-#include <sys/wait.h>
 
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "base/SwitchMLHost.hpp"
+#include "check.hpp"
 #include "sum/SwitchMLOverflow.hpp"
 
 namespace {
@@ -39,44 +37,32 @@ class Meeting {
 };
 
 void countedOnce(Threads& threads) {
-  std::vector<std::thread> callers;
-  for (unsigned caller = 0; caller < 3; ++caller) {
-    callers.emplace_back([&threads, caller] {
-      for (std::uint64_t round = 0; round < 300; ++round) {
-        const auto numel = 1 + (round * 37 + caller * 101) % 1000;
-        std::vector<int> counts(numel);
-        threads.share(numel, 1 + round % 7, [&](std::uint64_t first, std::uint64_t last) noexcept {
-          std::for_each(counts.begin() + static_cast<std::ptrdiff_t>(first),
-                        counts.begin() + static_cast<std::ptrdiff_t>(last),
-                        [](int& count) { ++count; });
-        });
-        check(std::count(counts.begin(), counts.end(), 1) == static_cast<std::ptrdiff_t>(numel),
-              "each element once, and all when share() returns");
-      }
-    });
-  }
-  for (auto& caller : callers) {
-    caller.join();
-  }
+  inThreads(3, [&threads](std::size_t caller) {
+    for (std::uint64_t round = 0; round < 300; ++round) {
+      const auto numel = 1 + (round * 37 + caller * 101) % 1000;
+      std::vector<int> counts(numel);
+      threads.share(numel, 1 + round % 7, [&](std::uint64_t first, std::uint64_t last) noexcept {
+        std::for_each(counts.begin() + static_cast<std::ptrdiff_t>(first),
+                      counts.begin() + static_cast<std::ptrdiff_t>(last),
+                      [](int& count) { ++count; });
+      });
+      check(std::count(counts.begin(), counts.end(), 1) == static_cast<std::ptrdiff_t>(numel),
+            "each element once, and all when share() returns");
+    }
+  });
 }
 
 /// Rows that others empty while a helper looks for one that is not.
 void emptied(Threads& threads) {
-  std::vector<std::thread> callers;
-  for (unsigned caller = 0; caller < 3; ++caller) {
-    callers.emplace_back([&threads] {
-      for (unsigned round = 0; round < 20000; ++round) {
-        std::atomic<std::uint64_t> done{0};
-        threads.share(3, 1, [&done](std::uint64_t first, std::uint64_t last) noexcept {
-          done += last - first;
-        });
-        check(done == 3, "all when share() returns");
-      }
-    });
-  }
-  for (auto& caller : callers) {
-    caller.join();
-  }
+  inThreads(3, [&threads](std::size_t /*caller*/) {
+    for (unsigned round = 0; round < 20000; ++round) {
+      std::atomic<std::uint64_t> done{0};
+      threads.share(3, 1, [&done](std::uint64_t first, std::uint64_t last) noexcept {
+        done += last - first;
+      });
+      check(done == 3, "all when share() returns");
+    }
+  });
 }
 
 /// A part of the default size is worked on by several threads, and the caller waits for the others.
@@ -115,16 +101,12 @@ void busy(Threads& threads) {
 }
 
 void forked(Threads& threads) {
-  const auto child = fork();
-  if (child == 0) {
+  inChild([&threads] {
     std::uint64_t done = 0;
     threads.share(
         5, 1, [&done](std::uint64_t first, std::uint64_t last) noexcept { done += last - first; });
-    std::_Exit(done == 5 ? 23 : 1);
-  }
-  int status = 0;
-  check(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 23,
-        "the child works alone");
+    check(done == 5, "the child works alone");
+  });
 }
 
 /// No thread can be had: its stack would be larger than the memory.

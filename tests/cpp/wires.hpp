@@ -5,8 +5,6 @@
 #include <chrono>
 #include <climits>
 #include <condition_variable>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -19,20 +17,13 @@
 #include <vector>
 
 #include "SwitchMLAllreduce.hpp"
+#include "check.hpp"
 
 namespace wires {
 
 using std::chrono::milliseconds;
 using switchml_torch::Ring;
 using switchml_torch::Transfer;
-
-inline void check(bool fact, const std::string& what) {
-  if (!fact) {
-    std::fprintf(stderr, "FAILED: %s\n", what.c_str());
-    std::fflush(nullptr);
-    std::_Exit(1);
-  }
-}
 
 /// Messages from each rank to the next one. As Gloo does, they bring a message to the memory of a
 /// transfer as soon as it comes, until that transfer is destroyed. It is sent when it has come. An

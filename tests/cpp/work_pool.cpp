@@ -1,22 +1,19 @@
 // WorkPool without torch: order, jobs that wait for jobs, the ends of the pool; with an argument
 // also in a forked child. Prints ok.
 
-#include <sys/wait.h>
-
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <future>
 #include <memory>
 #include <mutex>
 #include <new>
-#include <thread>
-#include <vector>
+#include <string>
 
 #include "WorkPool.hpp"
+#include "check.hpp"
 
 using switchml_torch::WorkPool;
 
@@ -43,13 +40,6 @@ __attribute__((noinline)) void operator delete(void* memory, std::size_t) noexce
 }
 
 namespace {
-
-void check(bool holds, const char* what) {
-  if (!holds) {
-    std::fprintf(stderr, "not so: %s\n", what);
-    std::_Exit(1);
-  }
-}
 
 /// Jobs begin in the order of submit(), so that those that take turns never keep each other
 /// waiting.
@@ -120,14 +110,10 @@ void together() {
                     &all = *pool](WorkPool::Place& place) mutable {
         place.release();
         ++drained;
-        while (drained < 2) {
-          std::this_thread::yield();
-        }
+        until([&] { return drained >= 2; });
         all.drain();
         ++drained;
-        while (drained < 4) {
-          std::this_thread::yield();
-        }
+        until([&] { return drained == 4; });
         own.reset();
         if (ends) {
           ended.set_value();
@@ -148,23 +134,17 @@ void crowd() {
     std::atomic<int> ran{0};
     {
       WorkPool pool(2);
-      std::vector<std::thread> threads;
-      for (int t = 0; t < 4; ++t) {
-        threads.emplace_back([&] {
-          for (int number = 0; number < 50; ++number) {
-            pool.submit([&, number](WorkPool::Place& place) {
-              ++ran;
-              if (number % 3 == 0) {
-                place.release();
-              }
-            });
-          }
-          pool.drain();
-        });
-      }
-      for (auto& thread : threads) {
-        thread.join();
-      }
+      inThreads(4, [&](std::size_t /*number*/) {
+        for (int number = 0; number < 50; ++number) {
+          pool.submit([&, number](WorkPool::Place& place) {
+            ++ran;
+            if (number % 3 == 0) {
+              place.release();
+            }
+          });
+        }
+        pool.drain();
+      });
       for (int number = 0; number < 20; ++number) {
         pool.submit([&](WorkPool::Place&) { ++ran; });
       }
@@ -228,20 +208,12 @@ void forked() {
   auto signal = release.get_future().share();
   auto pool = std::make_unique<WorkPool>(2);
   pool->submit([signal](WorkPool::Place&) { signal.wait(); });
-  const pid_t child = fork();
-  if (child == 0) {
-    bool refused = false;
-    try {
-      pool->submit([](WorkPool::Place&) {});
-    } catch (const std::runtime_error& error) {
-      refused = std::strstr(error.what(), "forked") != nullptr;
-    }
+  inChild([&pool] {
+    const auto why = thrown([&] { pool->submit([](WorkPool::Place&) {}); });
     pool->drain();
     pool.reset();
-    std::_Exit(refused ? 0 : 1);
-  }
-  int status = -1;
-  check(waitpid(child, &status, 0) == child && status == 0, "the child refuses, and ends");
+    check(why.find("forked") != std::string::npos, "the child refuses: " + why);
+  });
   release.set_value();
 }
 
