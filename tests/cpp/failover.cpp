@@ -35,6 +35,14 @@ using wires::Wires;
 
 constexpr milliseconds kLimit = std::chrono::seconds(60);
 
+/// The bits of a value as another type's.
+template <typename To, typename From>
+To as(From value) {
+  To bits{};
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
 std::uint64_t numelOf(std::uint64_t job) { return job % 3 == 2 ? 1 : 5 + job; }
 Element elementOf(std::uint64_t job) { return job % 2 == 0 ? Element::kFloat32 : Element::kInt32; }
 
@@ -43,23 +51,14 @@ std::int32_t wordOf(int rank, std::uint64_t job, std::uint64_t i) {
   if (elementOf(job) == Element::kInt32) {
     return static_cast<std::int32_t>(1000 * job + 10 * i) * (rank + 1);
   }
-  const float value = static_cast<float>(job + i + 1) * (rank % 2 == 0 ? 1e8F : 1.1F);
-  std::int32_t word = 0;
-  std::memcpy(&word, &value, sizeof word);
-  return word;
+  return as<std::int32_t>(static_cast<float>(job + i + 1) * (rank % 2 == 0 ? 1e8F : 1.1F));
 }
 
 std::int32_t added(Element element, std::int32_t one, std::int32_t other) {
   if (element == Element::kInt32) {
     return one + other;
   }
-  float left = 0;
-  float right = 0;
-  std::memcpy(&left, &one, sizeof left);
-  std::memcpy(&right, &other, sizeof right);
-  left += right;
-  std::memcpy(&one, &left, sizeof one);
-  return one;
+  return as<std::int32_t>(as<float>(one) + as<float>(other));
 }
 
 /// The library's sum: in the order of the ranks.
@@ -113,6 +112,19 @@ struct Rank {
     return memory[job] != nullptr;
   }
 
+  /// The library has a sum, and the caller takes it.
+  void finish(std::uint64_t job, const std::vector<std::int32_t>& sum) {
+    std::copy(sum.begin(), sum.end(), memory[job]);
+    check(failover->take(job, rows[job].data()), "a sum is taken");
+  }
+
+  void goOverRing(std::initializer_list<std::uint64_t> jobs) {
+    for (const auto job : jobs) {
+      check(!submit(job), "a job goes over the ring");
+      redo(job);
+    }
+  }
+
   void redo(
       std::uint64_t job, milliseconds limit = kLimit,
       const std::function<void()>& prepare = [] {}) {
@@ -132,22 +144,27 @@ struct Rank {
   std::unique_ptr<Failover> failover;
 };
 
-std::vector<std::unique_ptr<Rank>> makeRanks(Wires& wires, int size, std::uint64_t jobs,
-                                             const StepsOf& stepsOf = {},
-                                             milliseconds limit = kLimit) {
-  std::vector<std::unique_ptr<Rank>> ranks;
-  for (int rank = 0; rank < size; ++rank) {
-    ranks.push_back(std::make_unique<Rank>(wires, rank, size, jobs, stepsOf, limit));
+/// Ranks with wires between them.
+struct Ranks {
+  Ranks(int size, std::uint64_t jobs, const StepsOf& stepsOf = {}, milliseconds limit = kLimit)
+      : wires(size) {
+    for (int rank = 0; rank < size; ++rank) {
+      all.push_back(std::make_unique<Rank>(wires, rank, size, jobs, stepsOf, limit));
+    }
   }
-  return ranks;
-}
+
+  Rank& operator[](std::size_t rank) const { return *all[rank]; }
+
+  Wires wires;
+  std::vector<std::unique_ptr<Rank>> all;
+};
 
 /// All ranks have the same bits, and those of integers are right whatever the order.
-void checkSums(const std::vector<std::unique_ptr<Rank>>& ranks, const std::string& where) {
-  const auto size = static_cast<int>(ranks.size());
-  for (std::uint64_t job = 0; job < ranks[0]->rows.size(); ++job) {
-    const auto& first = ranks[0]->rows[job];
-    for (const auto& rank : ranks) {
+void checkSums(const Ranks& ranks, const std::string& where) {
+  const auto size = static_cast<int>(ranks.all.size());
+  for (std::uint64_t job = 0; job < ranks[0].rows.size(); ++job) {
+    const auto& first = ranks[0].rows[job];
+    for (const auto& rank : ranks.all) {
       check(rank->rows[job] == first, where + ": ranks have other sums of a job");
     }
     const auto sum = sumOf(size, job);
@@ -155,25 +172,34 @@ void checkSums(const std::vector<std::unique_ptr<Rank>>& ranks, const std::strin
       if (elementOf(job) == Element::kInt32) {
         check(first[i] == sum[i], where + ": a wrong sum");
       } else {
-        float one = 0;
-        float other = 0;
-        std::memcpy(&one, &first[i], sizeof one);
-        std::memcpy(&other, &sum[i], sizeof other);
-        check(std::abs(one - other) <= 1e-6F * std::abs(other), where + ": a wrong sum of floats");
+        const auto right = as<float>(sum[i]);
+        check(std::abs(as<float>(first[i]) - right) <= 1e-6F * std::abs(right),
+              where + ": a wrong sum of floats");
       }
     }
   }
 }
 
-/// What a call throws; empty where it does not.
-template <typename Call>
-std::string raised(const Call& call) {
-  try {
-    call();
-  } catch (const std::runtime_error& thrown) {
-    return thrown.what();
-  }
-  return "";
+/// Calls a function with each rank at the same time.
+template <typename Function>
+void forEach(const Ranks& ranks, const Function& function) {
+  inThreads(ranks.all.size(), [&](std::size_t number) { function(ranks[number]); });
+}
+
+/// Fails if that takes about as long as any limit.
+template <typename Function>
+void forEachSoon(const Ranks& ranks, const Function& function, milliseconds limit = kLimit / 3) {
+  const auto begun = std::chrono::steady_clock::now();
+  forEach(ranks, function);
+  check(std::chrono::steady_clock::now() - begun < limit, "nobody waits for long");
+}
+
+/// One step, after which the rank returns.
+std::vector<Failover::Step> returning(Rank& rank) {
+  return {[&rank](std::uint64_t /*seed*/) {
+    rank.stopped = false;
+    return Failover::Obstacle{};
+  }};
 }
 
 // ---- all states ---------------------------------------------------------------------------------
@@ -227,17 +253,18 @@ std::vector<std::pair<State, Event>> steps(const State& state, std::uint64_t job
   return after;
 }
 
-void replay(std::vector<std::unique_ptr<Rank>>& ranks, const Event& event) {
-  auto& rank = *ranks[event.rank];
-  const auto sum = sumOf(static_cast<int>(ranks.size()), event.job);
-  if (event.kind == Kind::kSubmit) {
-    check(rank.submit(event.job), "a job is admitted before the failure");
-  } else if (event.kind == Kind::kTouch) {
-    rank.memory[event.job][0] = sum[0];
-  } else {
-    std::copy(sum.begin(), sum.end(), rank.memory[event.job]);
-    check(rank.failover->take(event.job, rank.rows[event.job].data()), "a sum is taken");
-    check(rank.rows[event.job] == sum, "the caller has the sum");
+void replay(const Ranks& ranks, const std::vector<Event>& events) {
+  for (const auto& event : events) {
+    auto& rank = ranks[event.rank];
+    const auto sum = sumOf(static_cast<int>(ranks.all.size()), event.job);
+    if (event.kind == Kind::kSubmit) {
+      check(rank.submit(event.job), "a job is admitted before the failure");
+    } else if (event.kind == Kind::kTouch) {
+      rank.memory[event.job][0] = sum[0];
+    } else {
+      rank.finish(event.job, sum);
+      check(rank.rows[event.job] == sum, "the caller has the sum");
+    }
   }
 }
 
@@ -251,72 +278,47 @@ void writeLate(Rank& rank, const Progress& progress) {
 void recoverFrom(const State& state, const std::vector<Event>& events, std::uint64_t jobs,
                  std::size_t number) {
   const auto size = state.size();
-  Wires wires(static_cast<int>(size));
-  auto ranks = makeRanks(wires, static_cast<int>(size), jobs);
-  for (const auto& event : events) {
-    replay(ranks, event);
-  }
-  ranks[number % size]->failover->suspend("the library died");
+  Ranks ranks(size, jobs);
+  replay(ranks, events);
+  ranks[number % size].failover->suspend("the library died");
   if (number % 3 == 0) {
-    ranks[(number + 1) % size]->failover->suspend("here as well");
+    ranks[(number + 1) % size].failover->suspend("here as well");
   }
-  std::vector<std::thread> threads;
-  for (std::size_t r = 0; r < size; ++r) {
-    threads.emplace_back([&, r] {
-      auto& rank = *ranks[r];
-      while (!rank.stopped) {
-        std::this_thread::yield();
-      }
-      writeLate(rank, state[r]);
-      check(!(state[r].finished < state[r].submitted &&
-              rank.failover->take(state[r].finished, rank.rows[state[r].finished].data())),
-            "no sum is taken after the failure");
-      for (auto job = state[r].finished; job < jobs; ++job) {
-        check(job < state[r].submitted || !rank.submit(job), "nothing is admitted any more");
-        rank.redo(job);
-      }
-      check(rank.counters.failovers == 1 && rank.counters.seconds() >= 0 &&
-                rank.counters.redone == state[r].submitted - state[r].finished,
-            "the counters");
-      for (const auto& memory : rank.held) {
-        check(state[r].finished == jobs || memory == nullptr ||
-                  memory.use_count() == std::count(rank.held.begin(), rank.held.end(), memory),
-              "no memory is kept for sums of the library");
-      }
-    });
-  }
-  for (auto& thread : threads) {
-    thread.join();
-  }
+  forEach(ranks, [&](Rank& rank) {
+    const auto& mine = state[static_cast<std::size_t>(rank.number)];
+    until([&] { return rank.stopped.load(); });
+    writeLate(rank, mine);
+    check(!(mine.finished < mine.submitted &&
+            rank.failover->take(mine.finished, rank.rows[mine.finished].data())),
+          "no sum is taken after the failure");
+    for (auto job = mine.finished; job < jobs; ++job) {
+      check(job < mine.submitted || !rank.submit(job), "nothing is admitted any more");
+      rank.redo(job);
+    }
+    check(rank.counters.failovers == 1 && rank.counters.seconds() >= 0 &&
+              rank.counters.redone == mine.submitted - mine.finished,
+          "the counters");
+    for (const auto& memory : rank.held) {
+      check(mine.finished == jobs || memory == nullptr ||
+                memory.use_count() == std::count(rank.held.begin(), rank.held.end(), memory),
+            "no memory is kept for sums of the library");
+    }
+  });
   checkSums(ranks, "state " + std::to_string(number));
 }
 
 /// One rank gives up: all others throw. Nobody waits for a sum that it would have to give.
-void giveUpFrom(const State& state, const std::vector<Event>& events, std::uint64_t jobs,
-                std::size_t number) {
-  const auto size = state.size();
-  const auto gone = number % size;
-  Wires wires(static_cast<int>(size));
-  auto ranks = makeRanks(wires, static_cast<int>(size), jobs);
-  for (const auto& event : events) {
-    replay(ranks, event);
-  }
-  ranks[gone]->failover->giveUp("a sum was dropped");
-  std::vector<std::thread> threads;
-  for (std::size_t r = 0; r < size; ++r) {
-    threads.emplace_back([&, r] {
-      auto& rank = *ranks[r];
-      while (r != gone && !rank.stopped) {
-        std::this_thread::yield();
-      }
-      const auto error = raised([&] { rank.redo(jobs - 1); });
-      const auto expected = r == gone ? "a sum was dropped" : goneText(gone);
-      check(error.find(expected) != std::string::npos, error);
-    });
-  }
-  for (auto& thread : threads) {
-    thread.join();
-  }
+void giveUpFrom(int size, const std::vector<Event>& events, std::uint64_t jobs, int number) {
+  Ranks ranks(size, jobs);
+  replay(ranks, events);
+  ranks[number % size].failover->giveUp("a sum was dropped");
+  forEach(ranks, [&](Rank& rank) {
+    const bool gone = rank.number == number % size;
+    until([&] { return gone || rank.stopped; });
+    const auto error = thrown([&] { rank.redo(jobs - 1); });
+    const auto expected = gone ? "a sum was dropped" : goneText(number % size);
+    check(error.find(expected) != std::string::npos, error);
+  });
 }
 
 void visitStates(std::size_t size, std::uint64_t jobs) {
@@ -328,7 +330,7 @@ void visitStates(std::size_t size, std::uint64_t jobs) {
     left.pop_front();
     const auto events = found.at(state);
     recoverFrom(state, events, jobs, number);
-    giveUpFrom(state, events, jobs, number);
+    giveUpFrom(static_cast<int>(size), events, jobs, static_cast<int>(number));
     for (auto& [after, event] : steps(state, jobs)) {
       auto longer = events;
       longer.push_back(event);
@@ -342,77 +344,24 @@ void visitStates(std::size_t size, std::uint64_t jobs) {
 
 // ---- a random moment ----------------------------------------------------------------------------
 
-/// Library that sums what all ranks have submitted, job by job, until it dies.
+/// Library that dies, and may be started again. A session sums what all ranks have submitted to it.
 class Library {
  public:
-  Library(std::size_t ranks, std::uint64_t jobs, std::uint64_t dies, unsigned seed)
-      : pending_(jobs), finished_(ranks, 0), dies_(dies), random_(seed) {}
-
-  void submit(std::uint64_t job, Rank& rank) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    pending_[job].push_back(&rank);
-    changed_.notify_all();
+  /// `left`: sums for a rank until the first session dies.
+  Library(std::size_t ranks, std::uint64_t left, unsigned seed) : ranks_(ranks), random_(seed) {
+    sessions_[0].left = left;
   }
 
-  /// False when it has died.
-  bool wait(std::uint64_t job, const Rank& rank) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    const auto& finished = finished_[static_cast<std::size_t>(rank.number)];
-    changed_.wait(lock, [&] { return finished > job || dead_; });
-    return finished > job;
-  }
-
-  /// Each event is a sum for one rank; the last of them before it dies is that of `dies`.
-  void run() {
-    std::uint64_t events = 0;
-    for (std::uint64_t job = 0; job < pending_.size(); ++job) {
-      std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait(lock, [&] { return pending_[job].size() == finished_.size() || dead_; });
-      if (dead_) {
-        return;
-      }
-      const auto sum = sumOf(static_cast<int>(finished_.size()), job);
-      std::shuffle(pending_[job].begin(), pending_[job].end(), random_);
-      for (auto* const rank : pending_[job]) {
-        if (++events > dies_) {
-          rank->memory[job][0] = sum[0];
-          dead_ = true;
-          changed_.notify_all();
-          return;
-        }
-        std::copy(sum.begin(), sum.end(), rank->memory[job]);
-        finished_[static_cast<std::size_t>(rank->number)] = job + 1;
-        changed_.notify_all();
-        if (random_() % 4 == 0) {
-          lock.unlock();
-          std::this_thread::sleep_for(std::chrono::microseconds(random_() % 100));
-          lock.lock();
-        }
-      }
-    }
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<std::vector<Rank*>> pending_;
-  std::vector<std::uint64_t> finished_;
-  const std::uint64_t dies_;
-  bool dead_ = false;
-  std::mt19937 random_;
-};
-
-/// Library that dies, and is started again. A session sums what all ranks have submitted to it.
-class Sessions {
- public:
-  Sessions(std::size_t ranks, unsigned seed) : ranks_(ranks), random_(seed) { begin(0); }
-
-  /// Steps of a rank, which may fail. The ranks take them together.
-  std::vector<Failover::Step> stepsOf(Rank& rank) {
+  void watch(Rank& rank) {
     rank.onStop = [this] {
       std::lock_guard<std::mutex> lock(mutex_);
       changed_.notify_all();
     };
+  }
+
+  /// Steps of a rank, which may fail. The ranks take them together.
+  std::vector<Failover::Step> stepsOf(Rank& rank) {
+    watch(rank);
     return {[this, &rank](std::uint64_t /*seed*/) {
               std::lock_guard<std::mutex> lock(mutex_);
               check(rank.stopped, "a context that is tried again has been stopped");
@@ -427,7 +376,9 @@ class Sessions {
               std::lock_guard<std::mutex> lock(mutex_);
               auto& own = of(rank);
               own.seed = seed;
-              begin(++own.session);
+              if (sessions_.count(++own.session) == 0) {
+                sessions_[own.session].left = 1 + random_() % (ranks_ * 20);
+              }
               auto obstacle = chance("does not start");
               rank.stopped = !obstacle.why.empty();
               return obstacle;
@@ -451,14 +402,15 @@ class Sessions {
     changed_.notify_all();
   }
 
-  /// False when it has died, and when the rank has stopped it.
+  /// False when it has died, which all ranks see or one alone, and when the rank has stopped it.
   bool wait(std::uint64_t job, Rank& rank) {
     std::unique_lock<std::mutex> lock(mutex_);
     auto& session = sessions_[of(rank).places.at(job)];
     const auto& rows = session.rows[job];
-    changed_.wait(lock,
-                  [&] { return rank.stopped || (rows.size() == ranks_ && session.left > 0); });
-    if (rank.stopped || rows.size() < ranks_) {
+    changed_.wait(lock, [&] {
+      return rank.stopped || session.dead || (rows.size() == ranks_ && session.left > 0);
+    });
+    if (rank.stopped || session.dead) {
       return false;
     }
     auto sum = rows.at(0);
@@ -469,6 +421,8 @@ class Sessions {
     }
     if (--session.left == 0) {
       rank.memory[job][0] = sum[0];
+      session.dead = random_() % 2 == 0;
+      changed_.notify_all();
       return false;
     }
     std::copy(sum.begin(), sum.end(), rank.memory[job]);
@@ -479,6 +433,7 @@ class Sessions {
  private:
   struct Session {
     std::uint64_t left = 0;  // sums for a rank until it dies
+    bool dead = false;       // and all ranks see that
     std::uint64_t seed = 0;
     std::map<std::uint64_t, std::map<int, std::vector<std::int32_t>>> rows;
   };
@@ -490,12 +445,6 @@ class Sessions {
   };
 
   Context& of(const Rank& rank) { return contexts_[rank.number]; }
-
-  void begin(std::uint64_t session) {
-    if (sessions_.count(session) == 0) {
-      sessions_[session].left = 1 + random_() % (ranks_ * 20);
-    }
-  }
 
   Failover::Obstacle chance(const char* why) { return {random_() % (6 * ranks_) == 0 ? why : ""}; }
 
@@ -509,7 +458,6 @@ class Sessions {
 
 /// Calls of one to four jobs, which two threads of a rank take in their order: each has two jobs
 /// under way, as those of the delegate.
-template <typename Library>
 class Callers {
  public:
   Callers(Rank& rank, Library& library, unsigned seed) : rank_(rank), library_(library) {
@@ -579,23 +527,14 @@ class Callers {
 };
 
 /// All ranks sum all their jobs through a library, each in two threads.
-template <typename Source>
-void callAll(const std::vector<std::unique_ptr<Rank>>& ranks, Source& library,
-             std::mt19937& random) {
-  std::vector<std::unique_ptr<Callers<Source>>> callers;
-  std::vector<std::thread> threads;
+void callAll(const Ranks& ranks, Library& library, std::mt19937& random) {
   const auto calls = static_cast<unsigned>(random());
-  for (const auto& rank : ranks) {
-    callers.push_back(std::make_unique<Callers<Source>>(*rank, library, calls));
-    for (int thread = 0; thread < 2; ++thread) {
-      threads.emplace_back([&own = *callers.back(), started = random()] {
-        own.run(static_cast<unsigned>(started));
-      });
-    }
-  }
-  for (auto& thread : threads) {
-    thread.join();
-  }
+  forEach(ranks, [&](Rank& rank) {
+    Callers callers(rank, library, calls);
+    inThreads(2, [&](std::size_t thread) {
+      callers.run(calls + 2 * static_cast<unsigned>(rank.number) + static_cast<unsigned>(thread));
+    });
+  });
 }
 
 void tryMoments(unsigned seeds) {
@@ -603,16 +542,16 @@ void tryMoments(unsigned seeds) {
   for (unsigned seed = 0; seed < seeds; ++seed) {
     std::mt19937 random(seed);
     const auto size = 2 + random() % 4;
-    const auto dies = random() % (size * kJobs + 1);
-    Wires wires(static_cast<int>(size));
-    auto ranks = makeRanks(wires, static_cast<int>(size), kJobs);
-    Library library(size, kJobs, dies, random());
-    std::thread running([&library] { library.run(); });
+    const auto left = 1 + random() % (size * kJobs + 1);
+    Library library(size, left, static_cast<unsigned>(random()));
+    Ranks ranks(size, kJobs, [&library](Rank& rank) {
+      library.watch(rank);
+      return Rank::never();
+    });
     callAll(ranks, library, random);
-    running.join();
     checkSums(ranks, "seed " + std::to_string(seed));
-    for (const auto& rank : ranks) {
-      check(rank->counters.failovers == (dies < size * kJobs ? 1 : 0), "failovers");
+    for (const auto& rank : ranks.all) {
+      check(rank->counters.failovers == (left <= size * kJobs ? 1 : 0), "failovers");
     }
   }
 }
@@ -624,14 +563,12 @@ void tryReturns(unsigned seeds) {
   for (unsigned seed = 0; seed < seeds; ++seed) {
     std::mt19937 random(seed);
     const auto size = 2 + random() % 3;
-    Wires wires(static_cast<int>(size));
-    Sessions sessions(size, static_cast<unsigned>(random()));
-    auto ranks = makeRanks(wires, static_cast<int>(size), kJobs,
-                           [&sessions](Rank& rank) { return sessions.stepsOf(rank); });
-    callAll(ranks, sessions, random);
+    Library library(size, 1 + random() % (size * 20), static_cast<unsigned>(random()));
+    Ranks ranks(size, kJobs, [&library](Rank& rank) { return library.stepsOf(rank); });
+    callAll(ranks, library, random);
     checkSums(ranks, "seed " + std::to_string(seed));
-    const auto& first = ranks[0]->counters;
-    for (const auto& rank : ranks) {
+    const auto& first = ranks[0].counters;
+    for (const auto& rank : ranks.all) {
       check(rank->counters.returns == first.returns, "all return, or none");
     }
     check(first.failovers == first.returns || first.failovers == first.returns + 1, "failovers");
@@ -643,157 +580,96 @@ void tryReturns(unsigned seeds) {
 /// A caller that still copies its sum has the right one, also where the others have returned since.
 void copySlowly() {
   constexpr std::uint64_t kJobs = 5;  // the last has the slot of the first
-  Wires wires(2);
-  auto ranks = makeRanks(wires, 2, kJobs, [](Rank& /*rank*/) {
-    return std::vector<Failover::Step>{[](std::uint64_t /*seed*/) { return Failover::Obstacle{}; }};
-  });
-  const auto finish = [](Rank& rank, std::uint64_t job) {
-    const auto sum = sumOf(2, job);
-    std::copy(sum.begin(), sum.end(), rank.memory[job]);
-    check(rank.failover->take(job, rank.rows[job].data()), "a sum is taken");
-  };
-  for (const auto& rank : ranks) {
+  Ranks ranks(2, kJobs, returning);
+  for (const auto& rank : ranks.all) {
     check(rank->submit(0) && rank->submit(1), "jobs are admitted before the failure");
   }
-  auto& slow = *ranks[0];
+  auto& slow = ranks[0];
   std::atomic<bool> copies{false};
   std::atomic<bool> released{false};
   slow.onCopy = [&, memory = slow.memory[0]](const void* from) {
     copies = copies || from == memory;
-    while (from == memory && !released) {
-      std::this_thread::yield();
-    }
+    until([&] { return from != memory || released; });
   };
-  std::vector<std::thread> threads;
-  threads.emplace_back([&] { finish(slow, 0); });
-  while (!copies) {
-    std::this_thread::yield();
-  }
-  finish(*ranks[1], 0);
+  std::thread copying([&] { slow.finish(0, sumOf(2, 0)); });
+  until([&] { return copies.load(); });
+  ranks[1].finish(0, sumOf(2, 0));
   slow.failover->suspend("the library died");
-  std::atomic<int> left{2};
-  for (const auto& rank : ranks) {
-    threads.emplace_back([&, &rank = *rank] {
-      rank.redo(1);
-      check(!rank.submit(2), "a job goes over the ring");
-      rank.redo(2);
-      check(rank.submit(3) && rank.submit(4), "jobs are admitted after the return");
-      --left;
-      finish(rank, 3);
-      finish(rank, 4);
-    });
-  }
-  for (int i = 0; i < 100 && left > 0; ++i) {
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  released = true;
-  for (auto& thread : threads) {
-    thread.join();
-  }
+  std::thread releasing([&released] {
+    std::this_thread::sleep_for(milliseconds(100));
+    released = true;
+  });
+  forEach(ranks, [](Rank& rank) {
+    rank.redo(1);
+    rank.goOverRing({2});
+    check(rank.submit(3) && rank.submit(4), "jobs are admitted after the return");
+    rank.finish(3, sumOf(2, 3));
+    rank.finish(4, sumOf(2, 4));
+  });
+  copying.join();
+  releasing.join();
   checkSums(ranks, "a slow copy");
 }
 
 /// Nothing is done to an input while another rank may take a sum of it from its library.
 void prepareBehindTheRing() {
-  Wires wires(2);
-  auto ranks = makeRanks(wires, 2, 1);
+  Ranks ranks(2, 1);
   std::atomic<bool> released{false};
   std::atomic<bool> prepared{false};
-  ranks[1]->onStop = [&released] {
-    while (!released) {
-      std::this_thread::yield();
-    }
-  };
-  ranks[0]->failover->suspend("the library died");
-  std::vector<std::thread> threads;
-  threads.emplace_back([&] { ranks[0]->redo(0, kLimit, [&prepared] { prepared = true; }); });
+  ranks[1].onStop = [&released] { until([&] { return released.load(); }); };
+  ranks[0].failover->suspend("the library died");
+  std::thread preparing([&] { ranks[0].redo(0, kLimit, [&prepared] { prepared = true; }); });
   std::this_thread::sleep_for(milliseconds(20));
   check(!prepared, "the other rank has not stopped");
   released = true;
-  threads.emplace_back([&] { ranks[1]->redo(0); });
-  for (auto& thread : threads) {
-    thread.join();
-  }
+  ranks[1].redo(0);
+  preparing.join();
   check(prepared, "an input before it is summed");
   checkSums(ranks, "a prepared input");
 }
 
 /// A rank has returned, and failed again, before the others have.
 void failBeforeOthersReturn() {
-  Wires wires(2);
-  auto ranks = makeRanks(wires, 2, 4, [](Rank& rank) {
-    return std::vector<Failover::Step>{[&rank](std::uint64_t /*seed*/) {
-      rank.stopped = false;
-      return Failover::Obstacle{};
-    }};
-  });
-  ranks[1]->onResume = [&first = *ranks[0]] {
-    while (first.counters.failovers < 2) {
-      std::this_thread::yield();
-    }
+  Ranks ranks(2, 4, returning);
+  ranks[1].onResume = [&first = ranks[0]] {
+    until([&first] { return first.counters.failovers >= 2; });
     std::this_thread::sleep_for(milliseconds(50));  // until its warning is here
   };
-  ranks[0]->failover->suspend("the library died");
-  std::vector<std::thread> threads;
-  for (const auto& rank : ranks) {
-    threads.emplace_back([&own = *rank] {
-      while (!own.stopped) {
-        std::this_thread::yield();
-      }
-      for (const std::uint64_t job : {0, 1}) {
-        check(!own.submit(job), "a job goes over the ring");
-        own.redo(job);
-      }
-      own.submit(2);
-      if (own.number == 0) {
-        own.failover->suspend("again");
-      }
-      own.redo(2);
-      own.redo(3);
-    });
-  }
-  for (auto& thread : threads) {
-    thread.join();
-  }
+  ranks[0].failover->suspend("the library died");
+  forEach(ranks, [](Rank& own) {
+    until([&] { return own.stopped.load(); });
+    own.goOverRing({0, 1});
+    own.submit(2);
+    if (own.number == 0) {
+      own.failover->suspend("again");
+    }
+    own.redo(2);
+    own.redo(3);
+  });
   checkSums(ranks, "a second failure in a return");
 }
 
 /// A group that is closed when its ranks have just agreed to return does not say that it has.
 void closeInReturn() {
-  Wires wires(2);
-  auto ranks = makeRanks(wires, 2, 3, [](Rank& /*rank*/) {
-    return std::vector<Failover::Step>{[](std::uint64_t /*seed*/) { return Failover::Obstacle{}; }};
-  });
-  auto& closed = *ranks[0];
+  Ranks ranks(2, 3, returning);
+  auto& closed = ranks[0];
   std::string said;
   closed.onSay = [&said](const std::string& line) { said += line; };
   closed.onResume = [&closed] { closed.failover->close("aborted"); };
   closed.failover->suspend("the library died");
-  std::vector<std::thread> threads;
-  for (const auto& rank : ranks) {
-    threads.emplace_back([&rank = *rank] {
-      while (!rank.stopped) {
-        std::this_thread::yield();
-      }
-      for (const std::uint64_t job : {0, 1}) {
-        check(!rank.submit(job), "a job goes over the ring");
-        rank.redo(job);
-      }
-      check(rank.submit(2) == (rank.number != 0), "all ranks return but the closed one");
-    });
-  }
-  for (auto& thread : threads) {
-    thread.join();
-  }
+  forEach(ranks, [](Rank& rank) {
+    until([&] { return rank.stopped.load(); });
+    rank.goOverRing({0, 1});
+    check(rank.submit(2) == (rank.number != 0), "all ranks return but the closed one");
+  });
   check(said.find("goes over Gloo") != std::string::npos, "it says that it has failed");
   check(said.find("returns") == std::string::npos, "it does not return: " + said);
 }
 
 /// A group that ends while its ranks go over the ring says so once, also at the end of a process.
 void endOverRing(void (Failover::*end)(const std::string&)) {
-  Wires wires(2);
-  auto ranks = makeRanks(wires, 2, 1);
-  auto& first = *ranks[0];
+  Ranks ranks(2, 1);
+  auto& first = ranks[0];
   std::mutex mutex;  // the warning may still be said
   std::string said;
   first.onSay = [&](const std::string& line) {
@@ -801,13 +677,7 @@ void endOverRing(void (Failover::*end)(const std::string&)) {
     said += line + "\n";
   };
   first.failover->suspend("the library died");
-  std::vector<std::thread> threads;
-  for (const auto& rank : ranks) {
-    threads.emplace_back([&rank = *rank] { rank.redo(0); });
-  }
-  for (auto& thread : threads) {
-    thread.join();
-  }
+  forEach(ranks, [](Rank& rank) { rank.redo(0); });
   first.counters.calls += 3;
   ((*first.failover).*end)("the process is exiting");
   check(first.counters.since == 0, "no time is counted any more");
@@ -821,63 +691,38 @@ void endOverRing(void (Failover::*end)(const std::string&)) {
 
 /// All of the others say which one, whichever fails first.
 void loseRank(int size, int gone) {
-  Wires wires(size);
-  auto ranks = makeRanks(wires, size, 2);
-  wires.cut(gone);
-  ranks[static_cast<std::size_t>(gone)]->failover->close("dead");
-  std::vector<std::thread> threads;
-  for (const auto& rank : ranks) {
+  Ranks ranks(size, 2);
+  ranks.wires.cut(gone);
+  ranks[gone].failover->close("dead");
+  for (const auto& rank : ranks.all) {
     check(rank->number == gone || rank->submit(0), "a job is admitted");
   }
-  for (const auto& rank : ranks) {
-    if (rank->number != gone) {
-      threads.emplace_back([&rank = *rank, gone] {
-        rank.failover->suspend("the library died");
-        const auto error = raised([&] { rank.redo(0); });
-        check(error.find(goneText(gone)) != std::string::npos, error);
-      });
+  forEach(ranks, [gone](Rank& rank) {
+    if (rank.number != gone) {
+      rank.failover->suspend("the library died");
+      const auto error = thrown([&] { rank.redo(0); });
+      check(error.find(goneText(gone)) != std::string::npos, error);
     }
-  }
-  for (auto& thread : threads) {
-    thread.join();
-  }
-}
-
-/// Runs a function for each rank at the same time; fails if that takes about as long as any limit.
-template <typename Function>
-void forEach(const std::vector<std::unique_ptr<Rank>>& ranks, const Function& function,
-             milliseconds limit = kLimit / 3) {
-  const auto begun = std::chrono::steady_clock::now();
-  std::vector<std::thread> threads;
-  for (const auto& rank : ranks) {
-    threads.emplace_back([&function, &own = *rank] { function(own); });
-  }
-  for (auto& thread : threads) {
-    thread.join();
-  }
-  check(std::chrono::steady_clock::now() - begun < limit, "nobody waits for long");
+  });
 }
 
 /// The network of the messages is lost, with the switch or later, and no connection closes.
 void loseNetwork(int size, bool later) {
   constexpr auto kShort = milliseconds(3000);
-  Wires wires(size);
-  const auto ranks = makeRanks(wires, size, 2, {}, kShort);
-  ranks[0]->failover->suspend("the library died");
+  Ranks ranks(size, 2, {}, kShort);
+  ranks[0].failover->suspend("the library died");
   if (later) {
-    forEach(ranks, [](Rank& rank) {
-      while (!rank.stopped) {
-        std::this_thread::yield();
-      }
+    forEachSoon(ranks, [](Rank& rank) {
+      until([&] { return rank.stopped.load(); });
       rank.redo(0);
     });
   }
-  wires.silence();
-  forEach(
+  ranks.wires.silence();
+  forEachSoon(
       ranks,
       [&](Rank& rank) {
         rank.failover->suspend("here as well");
-        const auto error = raised([&] { rank.redo(later ? 1 : 0, kShort); });
+        const auto error = thrown([&] { rank.redo(later ? 1 : 0, kShort); });
         check(error.find("the ranks cannot go on over Gloo: rank ") != std::string::npos, error);
         const auto gone = goneText((rank.number + size - 1) % size, "no answer came");
         check(!later || error.find(gone) != std::string::npos, error);
@@ -888,19 +733,18 @@ void loseNetwork(int size, bool later) {
 /// Nothing is heard of one rank, and no connection closes: all others say which one.
 void muteRank(int size, int mute, bool later) {
   constexpr auto kShort = milliseconds(3000);
-  Wires wires(size);
-  const auto ranks = makeRanks(wires, size, 2, {}, kShort);
+  Ranks ranks(size, 2, {}, kShort);
   if (later) {
-    ranks[0]->failover->suspend("the library died");
-    forEach(ranks, [](Rank& rank) { rank.redo(0); });
+    ranks[0].failover->suspend("the library died");
+    forEachSoon(ranks, [](Rank& rank) { rank.redo(0); });
   }
-  wires.mute(mute);
-  forEach(ranks, [&](Rank& rank) {
+  ranks.wires.mute(mute);
+  forEachSoon(ranks, [&](Rank& rank) {
     rank.failover->suspend("the library died");
     if (rank.number == (mute + 1) % size) {
       std::this_thread::sleep_for(kShort / 5);  // the others wait for this one already
     }
-    const auto error = raised([&] { rank.redo(later ? 1 : 0, kShort); });
+    const auto error = thrown([&] { rank.redo(later ? 1 : 0, kShort); });
     check(rank.number == mute || error.find(goneText(mute)) != std::string::npos, error);
   });
 }
@@ -911,55 +755,43 @@ enum class Moment { kStop, kRing, kSum, kStep, kReturn, kHalf };
 /// A rank gives up while the others recover, go over the ring, or return; or its process ends with
 /// messages that are half done. All others say which one, and at once.
 void giveUpLater(int size, int gone, Moment moment) {
-  Wires wires(size);
   std::atomic<int> summed{0};
-  const auto awaitSums = [&](int count) {
-    while (summed < count) {
-      std::this_thread::yield();
-    }
-  };
-  auto ranks = makeRanks(wires, size, 3, [&](Rank& rank) {
+  Ranks ranks(size, 3, [&](Rank& rank) {
     return std::vector<Failover::Step>{[&](std::uint64_t /*seed*/) {
       if (rank.number == gone && moment == Moment::kStep) {
-        awaitSums(2 * size);
+        until([&] { return summed >= 2 * size; });
         rank.failover->giveUp("it was dropped");
       }
       rank.stopped = false;
       return Failover::Obstacle{};
     }};
   });
-  auto& first = *ranks[static_cast<std::size_t>(gone)];
+  auto& first = ranks[gone];
   const auto giveUp = [&first] { first.failover->giveUp("it was dropped"); };
   (moment == Moment::kStop ? first.onStop : first.onResume) =
       moment == Moment::kStop || moment == Moment::kReturn ? std::function<void()>(giveUp) : [] {};
   std::atomic<int> waiting{0};
   const auto isGone = [&](Rank& rank, std::uint64_t job) {
     ++waiting;
-    const auto error = raised([&] { rank.redo(job); });
+    const auto error = thrown([&] { rank.redo(job); });
     const auto name = goneText(gone);
     check(error.find(rank.number == gone ? "it was dropped" : name) != std::string::npos, error);
   };
-  ranks[static_cast<std::size_t>((gone + 1) % size)]->failover->suspend("the library died");
-  forEach(ranks, [&](Rank& rank) {
-    while (!rank.stopped) {
-      std::this_thread::yield();
-    }
+  ranks[(gone + 1) % size].failover->suspend("the library died");
+  forEachSoon(ranks, [&](Rank& rank) {
+    until([&] { return rank.stopped.load(); });
     if (moment == Moment::kStop) {
       isGone(rank, 0);
       return;
     }
-    check(!rank.submit(0), "a job goes over the ring");
-    rank.redo(0);
+    rank.goOverRing({0});
     ++summed;
     if (moment == Moment::kRing || moment == Moment::kSum || moment == Moment::kHalf) {
       if (rank.number == gone) {
-        awaitSums(size);
-        while (moment != Moment::kRing && waiting + 1 < size) {
-          std::this_thread::yield();
-        }
+        until([&] { return summed >= size && (moment == Moment::kRing || waiting + 1 >= size); });
         std::this_thread::sleep_for(milliseconds(20));
         if (moment == Moment::kHalf) {
-          wires.cut(gone, switchml_torch::kRecoveries);
+          ranks.wires.cut(gone, switchml_torch::kRecoveries);
           return;
         }
         giveUp();
@@ -967,14 +799,11 @@ void giveUpLater(int size, int gone, Moment moment) {
       isGone(rank, 1);
       return;
     }
-    check(!rank.submit(1), "a job goes over the ring");
-    rank.redo(1);
+    rank.goOverRing({1});
     ++summed;
     if (rank.submit(2)) {
       check(moment == Moment::kReturn, "nobody returns alone");
-      while (!rank.stopped) {
-        std::this_thread::yield();
-      }
+      until([&] { return rank.stopped.load(); });
       check(!rank.failover->take(2, rank.rows[2].data()), "no sum is taken");
     }
     isGone(rank, 2);
@@ -990,7 +819,7 @@ void endInMessage() {
     std::this_thread::sleep_for(milliseconds(20));
     wires.cut(1, switchml_torch::kRecoveries);
   });
-  const auto error = raised([&] { ring.broadcast(0, &value, sizeof value, kLimit); });
+  const auto error = thrown([&] { ring.broadcast(0, &value, sizeof value, kLimit); });
   check(error == "rank 1 is gone (its connection has closed)", error);
   closing.join();
 }
@@ -1011,7 +840,7 @@ void loseInMessage() {
                     [] {}};
   };
   switchml_torch::RingCollectives ring(wires, switchml_torch::kRecoveries, 0, 3);
-  const auto error = raised([&] { ring.gather(7, kLimit); });
+  const auto error = thrown([&] { ring.gather(7, kLimit); });
   check(error == "rank 2 is gone (closed)", error);
   check(sent, "the message to the next rank is sent");
 }
@@ -1047,13 +876,12 @@ void endAfterLastMessage() {
 
 /// Whoever waits for the others, or for a place in the window, hears that the group was aborted.
 void abortGroup() {
-  Wires wires(2);
-  auto ranks = makeRanks(wires, 2, 3);
-  auto& rank = *ranks[0];
+  Ranks ranks(2, 3);
+  auto& rank = ranks[0];
   check(rank.submit(0) && rank.submit(1), "jobs are admitted");
   std::thread waiting([&rank] { check(!rank.submit(2), "no third job"); });
   std::thread redoing([&rank] {
-    const auto error = raised([&] { rank.redo(0); });
+    const auto error = thrown([&] { rank.redo(0); });
     check(error == "aborted", "a sum without the other rank: " + error);
   });
   std::this_thread::sleep_for(milliseconds(20));
@@ -1064,25 +892,24 @@ void abortGroup() {
 
 /// A rank whose context cannot be stopped leaves nobody waiting.
 void failToStop() {
-  Wires wires(2);
-  const auto ranks = makeRanks(wires, 2, 1);
-  ranks[0]->onStop = [] { throw std::bad_alloc(); };
-  ranks[0]->failover->suspend("the library died");
-  for (const auto& rank : ranks) {
-    const auto error = raised([&] { rank->redo(0); });
+  Ranks ranks(2, 1);
+  ranks[0].onStop = [] { throw std::bad_alloc(); };
+  ranks[0].failover->suspend("the library died");
+  for (const auto& rank : ranks.all) {
+    const auto error = thrown([&] { rank->redo(0); });
     check(error.find("bad_alloc") != std::string::npos, "a sum without that rank: " + error);
   }
 }
 
 /// The last words of a rank are a line, whatever it sends.
 void hearNoise() {
-  Wires wires(2);
-  const auto ranks = makeRanks(wires, 2, 1);
+  Ranks ranks(2, 1);
   std::array<char, 256> noise{};
   std::fill(noise.begin() + sizeof(std::int32_t), noise.end(), '\x1b');
-  check(wires.of(0).send(switchml_torch::kWarnings, noise.data(), noise.size()).wait(kLimit), "");
-  for (const auto& rank : ranks) {
-    const auto error = raised([&] { rank->redo(0); });
+  check(ranks.wires.of(0).send(switchml_torch::kWarnings, noise.data(), noise.size()).wait(kLimit),
+        "");
+  for (const auto& rank : ranks.all) {
+    const auto error = thrown([&] { rank->redo(0); });
     check(error == "the ranks cannot go on over Gloo: " +
                        std::string(rank->number == 0 ? 250 : 251, '?'),
           error);
@@ -1091,12 +918,11 @@ void hearNoise() {
 
 /// A message for a sum that a rank has given up finds none of its memory: a sanitizer would tell.
 void giveUpSum() {
-  Wires wires(2);
-  const auto ranks = makeRanks(wires, 2, 1);
-  ranks[0]->failover->suspend("the library died");
-  for (const auto& rank : ranks) {
+  Ranks ranks(2, 1);
+  ranks[0].failover->suspend("the library died");
+  for (const auto& rank : ranks.all) {
     std::thread([&rank] {
-      const auto error = raised([&] { rank->redo(0, milliseconds(20)); });
+      const auto error = thrown([&] { rank->redo(0, milliseconds(20)); });
       check(error.find("rank 1 is gone (no answer came)") != std::string::npos,
             "a sum without the other rank: " + error);
     }).join();
@@ -1105,9 +931,8 @@ void giveUpSum() {
 
 /// A rank has two jobs under way at most, and gives the sums to their callers in order.
 void keepWindow() {
-  Wires wires(2);
-  auto ranks = makeRanks(wires, 2, 4);
-  auto& rank = *ranks[0];
+  Ranks ranks(2, 4);
+  auto& rank = ranks[0];
   std::atomic<int> admitted{0};
   std::thread submitting([&] {
     for (std::uint64_t job = 0; job < 4; ++job) {
@@ -1115,41 +940,31 @@ void keepWindow() {
       ++admitted;
     }
   });
-  std::vector<std::thread> taking;
   std::atomic<int> taken{0};
-  while (admitted < 2) {
-    std::this_thread::yield();
-  }
+  const auto take = [&](std::uint64_t job) {
+    check(rank.failover->take(job, rank.rows[job].data()), "a sum is taken");
+    ++taken;
+  };
+  until([&] { return admitted >= 2; });
   std::this_thread::sleep_for(milliseconds(50));
   check(admitted == 2, "two jobs are under way");
-  taking.emplace_back([&] {
-    check(rank.failover->take(1, rank.rows[1].data()), "the second sum is taken");
-    ++taken;
-  });
+  std::thread second(take, 1);
   std::this_thread::sleep_for(milliseconds(50));
   check(taken == 0 && admitted == 2, "the first sum comes first");
-  taking.emplace_back([&] {
-    check(rank.failover->take(0, rank.rows[0].data()), "the first sum is taken");
-    ++taken;
-  });
-  for (auto& thread : taking) {
-    thread.join();
-  }
+  take(0);
+  second.join();
   submitting.join();
 }
 
 /// A rank that ends before the others is no failure of theirs.
 void endEarly() {
-  Wires wires(2);
-  auto ranks = makeRanks(wires, 2, 1);
-  check(ranks[0]->submit(0), "a job is admitted");
-  ranks[1]->failover->leave();
-  wires.cut(1);
+  Ranks ranks(2, 1);
+  check(ranks[0].submit(0), "a job is admitted");
+  ranks[1].failover->leave();
+  ranks.wires.cut(1);
   std::this_thread::sleep_for(milliseconds(20));
-  const auto sum = sumOf(2, 0);
-  std::copy(sum.begin(), sum.end(), ranks[0]->memory[0]);
-  check(ranks[0]->failover->take(0, ranks[0]->rows[0].data()), "the last sum is taken");
-  check(ranks[0]->counters.failovers == 0, "nothing has failed");
+  ranks[0].finish(0, sumOf(2, 0));
+  check(ranks[0].counters.failovers == 0, "nothing has failed");
 }
 
 }  // namespace
