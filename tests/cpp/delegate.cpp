@@ -34,6 +34,7 @@
 #include "SwitchMLAllreduce.hpp"
 #include "check.hpp"
 #include "forked.hpp"
+#include "tensor.hpp"
 #include "threads.hpp"
 
 extern "C" std::size_t switchml_torch_report(char* buffer, std::size_t capacity);
@@ -46,63 +47,7 @@ enum class ScalarType { Float, Int, Double, BFloat16, Half };
 enum class ReduceOp { SUM, MAX };
 struct Context {};
 
-struct Options {
-  ScalarType type;
-  Options dtype(ScalarType other) const { return {other}; }
-};
-
-/// A row of words, or a part of one.
-class Tensor {
- public:
-  Tensor(ScalarType type, std::vector<std::int32_t> words)
-      : type_(type),
-        words_(std::make_shared<std::vector<std::int32_t>>(std::move(words))),
-        end_(words_->size()) {}
-  ScalarType scalar_type() const { return type_; }
-  Options options() const { return {type_}; }
-  std::int64_t numel() const { return static_cast<std::int64_t>(end_ - begin_); }
-  std::vector<std::int64_t> sizes() const { return {numel()}; }
-  void* data_ptr() const { return words_->data() + begin_; }
-  std::vector<std::int64_t> strides() const { return {1}; }
-  std::int64_t dim() const { return 1; }
-  std::int64_t size(int /*dimension*/) const { return numel(); }
-  std::int64_t stride(int /*dimension*/) const { return 1; }
-  std::int64_t element_size() const { return sizeof(std::int32_t); }
-  bool is_contiguous() const { return true; }
-  Tensor detach() const { return *this; }
-  Tensor view(const std::vector<std::int64_t>& /*sizes*/) const { return *this; }
-  Tensor narrow(int /*dimension*/, std::int64_t begin, std::int64_t numel) const {
-    auto part = *this;
-    part.begin_ += static_cast<std::size_t>(begin);
-    part.end_ = part.begin_ + static_cast<std::size_t>(numel);
-    return part;
-  }
-  Tensor select(int dimension, std::int64_t index) const { return narrow(dimension, index, 1); }
-  const std::shared_ptr<std::vector<std::int32_t>>& storage() const { return words_; }
-  void set_(std::shared_ptr<std::vector<std::int32_t>> words, std::int64_t offset,
-            std::initializer_list<std::int64_t> sizes, std::initializer_list<std::int64_t>) {
-    words_ = std::move(words);
-    begin_ = static_cast<std::size_t>(offset);
-    end_ = begin_ + static_cast<std::size_t>(*sizes.begin());
-  }
-  Tensor new_empty(std::initializer_list<std::int64_t> sizes, Options options) const {
-    return {options.type, std::vector<std::int32_t>(static_cast<std::size_t>(*sizes.begin()))};
-  }
-  void copy_(const Tensor& other) {
-    const auto from = other.words();
-    std::copy(from.begin(), from.end(), words_->begin() + static_cast<std::ptrdiff_t>(begin_));
-  }
-  std::vector<std::int32_t> words() const {
-    return {words_->begin() + static_cast<std::ptrdiff_t>(begin_),
-            words_->begin() + static_cast<std::ptrdiff_t>(end_)};
-  }
-
- private:
-  ScalarType type_;
-  std::shared_ptr<std::vector<std::int32_t>> words_;
-  std::size_t begin_ = 0;
-  std::size_t end_;
-};
+using Tensor = MadeUpTensor<ScalarType, std::int32_t>;
 
 class DirectoryStore {
  public:
@@ -346,7 +291,7 @@ struct Rank {
       check(outcome.error.empty(), outcome.error);
       check(outcome.delegated == expectDelegated, "delegated or not, as agreed");
       if (expectDelegated) {
-        const auto words = tensors[i].words();
+        const auto words = tensors[i].values();
         for (std::size_t k = 0; k < words.size(); ++k) {
           check(words[k] == static_cast<int>(k) * size * (size + 1) / 2 + i * size, "the sum");
         }
@@ -379,8 +324,8 @@ void concurrent(const Rank& me) {
   check(!first.allreduce({ints(5, 0, 0), ints(5, 1, 0)}, false).get().delegated, "several stay");
   const std::vector<Tensor> several{ints(5, me.rank, 0), ints(700, me.rank, 3)};
   check(first.allreduce(several, true).get().delegated, "several in one row");
-  check(several[0].words()[4] == 4 * me.size * (me.size + 1) / 2, "the sum of the first");
-  check(several[1].words()[699] == 699 * me.size * (me.size + 1) / 2 + 3 * me.size,
+  check(several[0].values()[4] == 4 * me.size * (me.size + 1) / 2, "the sum of the first");
+  check(several[1].values()[699] == 699 * me.size * (me.size + 1) / 2 + 3 * me.size,
         "the sum of the last");
   for (std::size_t i = 1; i < threads.size(); ++i) {
     threads[i].join();
@@ -405,7 +350,7 @@ void race(const Rank& me) {
       const auto outcome = group.allreduce(tensor).get();
       check(outcome.error.empty(), outcome.error);
       if (outcome.delegated) {
-        check(tensor.words()[7] == 7 * me.size * (me.size + 1) / 2, "the sum");
+        check(tensor.values()[7] == 7 * me.size * (me.size + 1) / 2, "the sum");
       }
     };
     std::thread other(use, me.rank % 2 == 0 ? "a" : "b");
@@ -675,7 +620,7 @@ void forksafe(const Rank& me) {
 
 void checkSum(const Rank& me, const Tensor& tensor, const std::string& error) {
   check(error.empty(), error);
-  const auto words = tensor.words();
+  const auto words = tensor.values();
   for (std::size_t i = 0; i < words.size(); ++i) {
     check(words[i] == static_cast<int>(i) * me.size * (me.size + 1) / 2, "the sum");
   }
@@ -810,7 +755,7 @@ void tardy(const Rank& me) {
     tensor.copy_(Tensor(ScalarType::Int, std::vector<std::int32_t>(kNumel, -7)));
     others.wait({"done"}, me.timeout);
     std::this_thread::sleep_for(me.limit / 4);
-    for (const auto word : tensor.words()) {
+    for (const auto word : tensor.values()) {
       check(word == -7, "the tensor of a failed allreduce is the caller's");
     }
   } else {
@@ -1006,7 +951,7 @@ void lost(const Rank& me) {
   }
   for (int i = 0; i < 8; ++i) {
     const auto error = outcomes[i].get().error;
-    check(error.empty() && tensors[i].words()[0] == i * me.size,
+    check(error.empty() && tensors[i].values()[0] == i * me.size,
           "sum " + std::to_string(i) + error);
   }
 }

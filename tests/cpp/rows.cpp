@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <initializer_list>
 #include <memory>
 #include <numeric>
@@ -17,144 +16,13 @@
 #include <vector>
 
 #include "SwitchMLCodec.hpp"
+#include "check.hpp"
+#include "tensor.hpp"
 
 namespace {
 
-void check(bool holds, const std::string& what) {
-  if (!holds) {
-    std::fprintf(stderr, "not so: %s\n", what.c_str());
-    std::_Exit(1);
-  }
-}
-
 enum class Type { kFloat, kHalf };
-
-/// True where this thread makes tensors that are not to be written when it is over.
-bool& inference() {
-  thread_local bool mode = false;
-  return mode;
-}
-
-/// Words that were asked for until now, as whole pieces.
-std::atomic<int>& piecesMade() {
-  static std::atomic<int> made{0};
-  return made;
-}
-
-class Tensor {
- public:
-  using Storage = std::shared_ptr<std::vector<float>>;
-  using Sizes = std::vector<std::int64_t>;
-  struct Options {
-    Type type;
-    Options dtype(Type other) const { return {other}; }
-  };
-
-  Tensor(Type type, Storage storage, std::int64_t offset, Sizes sizes, Sizes strides)
-      : type_(type),
-        storage_(std::move(storage)),
-        offset_(offset),
-        sizes_(std::move(sizes)),
-        strides_(std::move(strides)) {}
-
-  Type scalar_type() const { return type_; }
-  Options options() const { return {type_}; }
-  const Storage& storage() const { return storage_; }
-  const Sizes& sizes() const { return sizes_; }
-  const Sizes& strides() const { return strides_; }
-  std::int64_t dim() const { return static_cast<std::int64_t>(sizes_.size()); }
-  std::int64_t size(std::int64_t d) const { return sizes_[static_cast<std::size_t>(d)]; }
-  std::int64_t stride(std::int64_t d) const { return strides_[static_cast<std::size_t>(d)]; }
-  std::int64_t element_size() const { return sizeof(float); }
-  void* data_ptr() const { return storage_->data() + offset_; }
-  Tensor detach() const { return *this; }
-  std::int64_t numel() const {
-    return std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{1}, std::multiplies<>());
-  }
-  bool is_contiguous() const {
-    std::int64_t step = 1;
-    for (auto d = dim() - 1; d >= 0; step *= size(d--)) {
-      if (size(d) > 1 && stride(d) != step) {
-        return false;
-      }
-    }
-    return true;
-  }
-  Tensor view(Sizes sizes) const {
-    check(is_contiguous(), "torch would refuse this view");
-    if (sizes == Sizes{-1}) {
-      sizes = {numel()};
-    }
-    auto whole = *this;
-    whole.strides_.assign(sizes.size(), 1);
-    for (auto d = sizes.size(); d-- > 1;) {
-      whole.strides_[d - 1] = whole.strides_[d] * sizes[d];
-    }
-    whole.sizes_ = std::move(sizes);
-    return whole;
-  }
-  Tensor narrow(std::int64_t d, std::int64_t first, std::int64_t count) const {
-    check(first >= 0 && count >= 0 && first + count <= size(d), "a part of the tensor");
-    auto part = *this;
-    part.offset_ += first * stride(d);
-    part.sizes_[static_cast<std::size_t>(d)] = count;
-    return part;
-  }
-  Tensor select(std::int64_t d, std::int64_t index) const {
-    auto part = narrow(d, index, 1);
-    part.sizes_.erase(part.sizes_.begin() + d);
-    part.strides_.erase(part.strides_.begin() + d);
-    return part;
-  }
-  Tensor new_empty(std::initializer_list<std::int64_t> sizes, Options options) const {
-    const auto numel = *sizes.begin();
-    piecesMade() += numel == switchml_torch::Pieces<Tensor>::kNumel ? 1 : 0;
-    return {options.type, std::make_shared<std::vector<float>>(numel, -1.0F), 0, {numel}, {1}};
-  }
-  void set_(Storage storage, std::int64_t offset, Sizes sizes, Sizes strides) {
-    storage_ = std::move(storage);
-    offset_ = offset;
-    sizes_ = std::move(sizes);
-    strides_ = std::move(strides);
-  }
-  void copy_(const Tensor& other) {
-    check(!inference_ || inference(), "a tensor of inference mode is written outside of it");
-    check(sizes_ == other.sizes_, "a copy of the same shape");
-    const auto from = other.values();
-    if (is_contiguous()) {
-      std::copy(from.begin(), from.end(), static_cast<float*>(data_ptr()));
-      return;
-    }
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      at(i) = from[i];
-    }
-  }
-  std::vector<float> values() const {
-    const auto* const first = static_cast<const float*>(data_ptr());
-    std::vector<float> found(first, first + (is_contiguous() ? numel() : 0));
-    for (auto i = found.size(); i < static_cast<std::size_t>(numel()); ++i) {
-      found.push_back(at(i));
-    }
-    return found;
-  }
-  float& at(std::size_t i) const {
-    auto place = offset_;
-    auto rest = static_cast<std::int64_t>(i);
-    for (auto d = dim() - 1; d >= 0; --d) {
-      place += rest % size(d) * stride(d);
-      rest /= size(d);
-    }
-    return storage_->at(static_cast<std::size_t>(place));
-  }
-
- private:
-  Type type_;
-  Storage storage_;
-  std::int64_t offset_;
-  Sizes sizes_;
-  Sizes strides_;
-  bool inference_ = inference();
-};
+using Tensor = MadeUpTensor<Type, float>;
 
 using Parts = switchml_torch::Parts<Tensor>;
 using Row = switchml_torch::Row<Tensor, Type>;
@@ -278,7 +146,7 @@ void exchange() {
 }
 
 Tensor halves(std::int64_t numel) {
-  return {Type::kHalf, std::make_shared<std::vector<float>>(numel, 3.0F), 0, {numel}, {1}};
+  return {Type::kHalf, std::vector<float>(static_cast<std::size_t>(numel), 3.0F)};
 }
 
 /// Three pieces stay, and what does not fit into one is new for each part.
@@ -287,10 +155,10 @@ void keepPieces() {
   const auto large = halves(5 * kNumel / 2);
   const Parts parts({large});
   sum(parts, parts, kNumel);
-  const int made = piecesMade();
+  const int made = Tensor::pieces;
   check(made <= 3, "no more than three pieces are used at once");
   sum(parts, parts, 2 * kNumel);
-  check(piecesMade() == made, "pieces stay");
+  check(Tensor::pieces == made, "pieces stay");
   const std::vector<float> right(large.storage()->size(), sumOf(sumOf(3)));
   check(large.values() == right, "the sums of a large row");
   {
@@ -299,13 +167,13 @@ void keepPieces() {
       row.place(first, first + 1);
     }
   }
-  const int more = piecesMade();
+  const int more = Tensor::pieces;
   check(more > made, "a part without a piece gets another");
   Row row(parts, parts, Type::kFloat);
   for (std::int64_t first = 0; first < 4; ++first) {
     row.place(first, first + 1);
   }
-  check(piecesMade() == more + 1, "three of them stay");
+  check(Tensor::pieces == more + 1, "three of them stay");
 }
 
 /// A part whose job was given up keeps its piece for as long as the library may write to it.
@@ -328,7 +196,7 @@ void keepOwner() {
 void leaveInference() {
   for (const bool mode : {true, false}) {
     std::thread([mode] {
-      inference() = mode;
+      Tensor::inference = mode;
       const Parts parts({halves(4), halves(5)});
       sum(parts, parts, 2);
     }).join();
@@ -337,17 +205,11 @@ void leaveInference() {
 
 /// Threads share the pieces.
 void crowd() {
-  std::vector<std::thread> threads;
-  for (unsigned thread = 0; thread < 4; ++thread) {
-    threads.emplace_back([thread] {
-      for (unsigned seed = 0; seed < 100; ++seed) {
-        sumOne(4 * seed + thread);
-      }
-    });
-  }
-  for (auto& thread : threads) {
-    thread.join();
-  }
+  inThreads(4, [](std::size_t thread) {
+    for (unsigned seed = 0; seed < 100; ++seed) {
+      sumOne(4 * seed + static_cast<unsigned>(thread));
+    }
+  });
 }
 
 }  // namespace
