@@ -34,6 +34,7 @@
 #include <utility>
 #include <vector>
 
+#include "../check.hpp"
 #include "registration.hpp"
 
 #if TORCH_VERSION_MAJOR > 1
@@ -210,6 +211,12 @@ class Run {
         [elements = registration::Elements(tensor), value] { elements.onHost().fill_(value); });
   }
 
+  at::Tensor filled(float value, std::int64_t numel = kNumel) {
+    const auto made = tensor(numel);
+    fill(made, value);
+    return made;
+  }
+
   Work allreduce(const at::Tensor& tensor, std::chrono::milliseconds timeout = {}) {
     std::vector<at::Tensor> tensors{tensor};
     c10d::AllreduceOptions options;
@@ -239,6 +246,12 @@ class Run {
     device_.open(false);
   }
 
+  /// Sums, and waits for the sum.
+  void finish(const Work& work) {
+    sum();
+    work->wait();
+  }
+
   /// The elements are to have this value when the current stream has come to it.
   void expect(const at::Tensor& tensor, float value) {
     auto found = std::make_shared<std::vector<float>>();
@@ -252,8 +265,7 @@ class Run {
 
   /// The memory of a tensor is used again.
   void reuse() {
-    const auto next = tensor();
-    fill(next, 5);
+    const auto next = filled(5);
     expect(next, 5);
   }
 
@@ -304,12 +316,10 @@ const float kSum = Client::sumOf(3);
 
 /// Waits for the sum, as most programs do.
 void waiting(Run& run) {
-  const auto tensor = run.tensor();
-  run.fill(tensor, 3);
+  const auto tensor = run.filled(3);
   const auto work = run.allreduce(tensor);
   run.returned();
-  run.sum();
-  work->wait();
+  run.finish(work);
   run.returned();
   run.expect(tensor, kSum);
 }
@@ -322,8 +332,7 @@ void pageable(Run& run) {
 
 /// Who waits is there before the sum is.
 void early(Run& run) {
-  const auto tensor = run.tensor();
-  run.fill(tensor, 3);
+  const auto tensor = run.filled(3);
   const auto work = run.allreduce(tensor);
   run.returned();
   SimulatedDevice::instance().open(true);
@@ -335,12 +344,10 @@ void early(Run& run) {
 
 /// The sum is summed.
 void again(Run& run) {
-  const auto tensor = run.tensor();
-  run.fill(tensor, 3);
+  const auto tensor = run.filled(3);
   for (int time = 0; time < 2; ++time) {
     const auto work = run.allreduce(tensor);
-    run.sum();
-    work->wait();
+    run.finish(work);
   }
   run.expect(tensor, Client::sumOf(kSum));
 }
@@ -366,23 +373,16 @@ void streams(Run& run) {
 /// The tensor is on a device that is not the current one.
 void elsewhere(Run& run) {
   run.begin(0);
-  const auto tensor = run.tensor();
-  run.fill(tensor, 3);
-  const auto work = run.allreduce(tensor);
-  run.sum();
-  work->wait();
-  run.expect(tensor, kSum);
+  waiting(run);
 }
 
 /// Every other element of a larger tensor.
 void strided(Run& run) {
-  const auto whole = run.tensor(2 * kNumel);
-  run.fill(whole, 3);
+  const auto whole = run.filled(3, 2 * kNumel);
   const auto tensor = registration::elementsOf(whole.storage(), kNumel, 2, 0);
   const auto rest = registration::elementsOf(whole.storage(), kNumel, 2, 1);
   const auto work = run.allreduce(tensor);
-  run.sum();
-  work->wait();
+  run.finish(work);
   run.expect(tensor, kSum);
   run.expect(rest, 3);
 }
@@ -393,8 +393,7 @@ void scattered(Run& run) {
   run.fill(source, 3);
   run.fill(target, 5);
   const auto work = run.reduceScatter(target, source);
-  run.sum();
-  work->wait();
+  run.finish(work);
   run.expect(target, kSum);
   run.expect(source, 3);
 }
@@ -411,34 +410,21 @@ void scatteredAway(Run& run) {
   run.reuse();
 }
 
-/// Three: two are on the way.
+/// The row of another scenario goes in parts of so many elements.
+template <void (*scenario)(Run&), std::int64_t numel>
 void parts(Run& run) {
-  client().reset(kNumel / 3);
-  waiting(run);
-  run.expectRead(3);
-}
-
-void partsOfStrided(Run& run) {
-  client().reset(kNumel / 2);
-  strided(run);
-  run.expectRead(3);
-}
-
-void partsScattered(Run& run) {
-  client().reset(kNumel + 1);
-  scattered(run);
+  client().reset(numel);
+  scenario(run);
   run.expectRead(3);
 }
 
 /// The target lies in the source, but not where its elements come from. What was there is summed.
 void partsAmongSources(Run& run) {
   client().reset(4);
-  const auto source = run.tensor(2 * kNumel);
-  run.fill(source, 3);
+  const auto source = run.filled(3, 2 * kNumel);
   const auto target = registration::elementsOf(source.storage(), kNumel, 1, kNumel);
   const auto work = run.reduceScatter(target, source);
-  run.sum();
-  work->wait();
+  run.finish(work);
   run.expect(target, kSum);
   run.expectRead(3);
 }
@@ -447,21 +433,18 @@ void partsAmongSources(Run& run) {
 /// its first part lies in the last one of the source.
 void partsAmongOne(Run& run) {
   client().reset(kNumel / 3);
-  const auto whole = run.tensor(4 * kNumel);
-  run.fill(whole, 3);
+  const auto whole = run.filled(3, 4 * kNumel);
   const auto source = registration::elementsOf(whole.storage(), kNumel, 1, 0);
   const auto target = registration::elementsOf(whole.storage(), kNumel, 4, 0);
   run.be(1);
   const auto work = run.reduceScatter(target, source);
-  run.sum();
-  work->wait();
+  run.finish(work);
   run.expect(target, kSum);
   run.expectRead(3);
 }
 
 void future(Run& run) {
-  const auto tensor = run.tensor();
-  run.fill(tensor, 3);
+  const auto tensor = run.filled(3);
   const auto work = run.allreduce(tensor);
   run.sum();
   work->getFuture()->wait();
@@ -470,8 +453,7 @@ void future(Run& run) {
 
 /// As a communication hook of DistributedDataParallel: what reads the sum is queued by a callback.
 void callback(Run& run) {
-  const auto tensor = run.tensor();
-  run.fill(tensor, 3);
+  const auto tensor = run.filled(3);
   const auto work = run.allreduce(tensor);
   const auto called = work->getFuture()->then(
       [&](c10::ivalue::Future& sum) {
@@ -487,8 +469,7 @@ void callback(Run& run) {
 /// Nobody waits, and the memory is used again.
 void dropped(Run& run) {
   {
-    const auto tensor = run.tensor();
-    run.fill(tensor, 3);
+    const auto tensor = run.filled(3);
     run.allreduce(tensor);
   }
   run.sum();
@@ -498,8 +479,7 @@ void dropped(Run& run) {
 /// Does not wait, but keeps the tensor until it is summed.
 void unwaited(Run& run) {
   {
-    const auto tensor = run.tensor();
-    run.fill(tensor, 3);
+    const auto tensor = run.filled(3);
     const auto work = run.allreduce(tensor);
     run.sum();
   }
@@ -511,12 +491,9 @@ void fail(Run& run, const at::Tensor& tensor) {
   run.fill(tensor, 3);
   const auto work = run.allreduce(tensor);
   run.sum();
-  try {
-    work->wait();
-  } catch (const std::runtime_error&) {
-    return;
+  if (thrown([&] { work->wait(); }).empty()) {
+    die("the client has not failed");
   }
-  die("the client has not failed");
 }
 
 void failed(Run& run) {
@@ -536,17 +513,6 @@ void partsFailed(Run& run) {
   fail(run, tensor);
   run.fill(tensor, 5);
   run.expect(tensor, 5);
-}
-
-/// True where the call raises an exception.
-template <typename Call>
-bool raises(const Call& call) {
-  try {
-    call();
-  } catch (const std::exception&) {
-    return true;
-  }
-  return false;
 }
 
 /// The producer's stream, which does nothing until it is let go.
@@ -585,7 +551,7 @@ void expectFailed(Run& run, const Work& work) {
   run.expect(work->isCompleted());
   device.letGo(kHeld);
   run.sum();
-  run.expect(raises([&] { work->wait(); }));
+  run.expect(!thrown([&] { work->wait(); }).empty());
   run.expectAbandoned(1);
 }
 
@@ -620,35 +586,29 @@ void aborted(Run& run) {
 void rejoined(Run& run) {
   run.abort();
   run.reconfigure();
-  const auto tensor = run.tensor();
-  run.fill(tensor, 3);
-  run.expect(!raises([&] {
-    const auto work = run.allreduce(tensor);
-    run.sum();
-    work->wait();
-  }));
+  const auto tensor = run.filled(3);
+  const auto why = thrown([&] { run.finish(run.allreduce(tensor)); });
+  run.expect(why.empty());
   run.expect(tensor, kSum);
 }
 
 /// The sum is there, and its record is not.
 void unrecorded(Run& run) {
   client().loseRecords();
-  const auto tensor = run.tensor();
-  run.fill(tensor, 3);
+  const auto tensor = run.filled(3);
   const auto work = run.allreduce(tensor);
   run.sum();
   run.expect(work->getFuture()->completed());
-  run.expect(!raises([&] { work->wait(); }));
+  run.expect(thrown([&] { work->wait(); }).empty());
   run.expect(tensor, kSum);
 }
 
 /// The call is made while its stream is captured.
 void captured(Run& run) {
   auto& device = SimulatedDevice::instance();
-  const auto tensor = run.tensor();
-  run.fill(tensor, 3);
+  const auto tensor = run.filled(3);
   device.beginCapture(streamOf(kHome, 0));
-  run.expect(raises([&] { run.allreduce(tensor); }));
+  run.expect(!thrown([&] { run.allreduce(tensor); }).empty());
   run.sum();
   run.expect(device.endCapture());
   run.expect(client().taken() == 0);
@@ -658,12 +618,11 @@ void captured(Run& run) {
 /// The call is waited for while its stream is captured.
 void capturedWait(Run& run) {
   auto& device = SimulatedDevice::instance();
-  const auto tensor = run.tensor();
-  run.fill(tensor, 3);
+  const auto tensor = run.filled(3);
   const auto work = run.allreduce(tensor);
   run.sum();
   device.beginCapture(streamOf(kHome, 0));
-  run.expect(raises([&] { work->wait(); }));
+  run.expect(!thrown([&] { work->wait(); }).empty());
   run.expect(device.endCapture());
   work->wait();
   run.expect(tensor, kSum);
@@ -673,8 +632,7 @@ void capturedWait(Run& run) {
 template <typename AnyWork>
 auto blocked(Run& run, AnyWork* /*unused*/)
     -> decltype(std::declval<AnyWork&>().blockCurrentStream()) {
-  const auto tensor = run.tensor();
-  run.fill(tensor, 3);
+  const auto tensor = run.filled(3);
   const c10::intrusive_ptr<AnyWork> work = run.allreduce(tensor);
   run.sum();
   work->blockCurrentStream();
@@ -693,9 +651,9 @@ const std::vector<std::pair<const char*, void (*)(Run&)>> kScenarios{
     {"strided", strided},
     {"scattered", scattered},
     {"scattered_away", scatteredAway},
-    {"parts", parts},
-    {"parts_of_strided", partsOfStrided},
-    {"parts_scattered", partsScattered},
+    {"parts", parts<waiting, kNumel / 3>},  // two are on the way
+    {"parts_of_strided", parts<strided, kNumel / 2>},
+    {"parts_scattered", parts<scattered, kNumel + 1>},
     {"parts_among_sources", partsAmongSources},
     {"parts_among_one", partsAmongOne},
     {"parts_failed", partsFailed},
@@ -756,8 +714,7 @@ void crowd(Run& run, RandomOrder& order) {
   for (int number = 0; number < 40; ++number) {
     const c10::StreamGuard current(anyStream());
     if (jobs.size() < 4 && order.choose(3) > 0) {
-      const auto tensor = run.tensor();
-      run.fill(tensor, static_cast<float>(number));
+      const auto tensor = run.filled(static_cast<float>(number));
       jobs.push_back({tensor, run.allreduce(tensor), static_cast<float>(number)});
     } else if (!jobs.empty()) {
       const auto job = std::move(jobs.front());
@@ -786,20 +743,19 @@ void queued(Run& run) {
   std::vector<std::pair<at::Tensor, Work>> calls;
   for (int number = 0; number < 16; ++number) {
     const c10::StreamGuard current(streamOf(kHome, 102 + number % 2));
-    const auto tensor = run.tensor();
-    run.fill(tensor, static_cast<float>(number));
+    const auto tensor = run.filled(static_cast<float>(number));
     calls.emplace_back(tensor, run.allreduce(tensor));
   }
   const auto last = heldTensor(run);
   const auto late = heldAllreduce(run, last);
   SimulatedDevice::instance().open(true);
   for (std::size_t number = 0; number < calls.size(); ++number) {
-    run.expect(!raises([&] { calls[number].second->wait(); }));
+    run.expect(thrown([&] { calls[number].second->wait(); }).empty());
     run.expect(calls[number].first, Client::sumOf(static_cast<float>(number)));
   }
   meetHeld(late);
   SimulatedDevice::instance().letGo(kHeld);
-  run.expect(!raises([&] { late->wait(); }));
+  run.expect(thrown([&] { late->wait(); }).empty());
   run.expect(last, kSum);
   for (const int other : {102, 103}) {
     run.after(streamOf(kHome, other), streamOf(kHome, 0));
