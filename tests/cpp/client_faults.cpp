@@ -229,6 +229,9 @@ struct Switch {
 };
 Switch& ours = *new Switch;
 
+rte_ether_hdr* ether(rte_mbuf* mbuf) { return rte_pktmbuf_mtod(mbuf, rte_ether_hdr*); }
+rte_ipv4_hdr* ipv4(rte_mbuf* mbuf) { return rte_pktmbuf_mtod_offset(mbuf, rte_ipv4_hdr*, 14); }
+rte_udp_hdr* udp(rte_mbuf* mbuf) { return rte_pktmbuf_mtod_offset(mbuf, rte_udp_hdr*, 34); }
 Header* header(rte_mbuf* mbuf) { return rte_pktmbuf_mtod_offset(mbuf, Header*, 42); }
 
 /// A frame as it comes back, in a buffer of those that the port receives into.
@@ -239,16 +242,13 @@ rte_mbuf* copied(const rte_mbuf* mbuf) {
     std::fprintf(stderr, "no buffer\n");
     std::_Exit(70);
   }
-  auto* ether = rte_pktmbuf_mtod(copy, rte_ether_hdr*);
-  auto* ip = rte_pktmbuf_mtod_offset(copy, rte_ipv4_hdr*, 14);
-  auto* udp = rte_pktmbuf_mtod_offset(copy, rte_udp_hdr*, 34);
-  std::swap(ether->src_addr, ether->dst_addr);
-  const rte_be32_t worker = ip->src_addr;
-  ip->src_addr = ip->dst_addr;
-  ip->dst_addr = worker;
-  const rte_be16_t port = udp->src_port;
-  udp->src_port = udp->dst_port;
-  udp->dst_port = port;
+  std::swap(ether(copy)->src_addr, ether(copy)->dst_addr);
+  const rte_be32_t worker = ipv4(copy)->src_addr;
+  ipv4(copy)->src_addr = ipv4(copy)->dst_addr;
+  ipv4(copy)->dst_addr = worker;
+  const rte_be16_t port = udp(copy)->src_port;
+  udp(copy)->src_port = udp(copy)->dst_port;
+  udp(copy)->dst_port = port;
   return copy;
 }
 
@@ -468,22 +468,12 @@ void foreignFrames(DpdkRun& run) {
       rte_pktmbuf_trim(frame, static_cast<uint16_t>(frame->pkt_len - 60));
     });
     put([](rte_mbuf* frame) { rte_pktmbuf_trim(frame, 4); });
-    put([](rte_mbuf* frame) {
-      rte_pktmbuf_mtod(frame, rte_ether_hdr*)->ether_type = rte_cpu_to_be_16(RTE_ETHER_TYPE_ARP);
-    });
-    put([](rte_mbuf* frame) {
-      rte_pktmbuf_mtod_offset(frame, rte_ipv4_hdr*, 14)->version_ihl = 0x46;
-    });
-    put([](rte_mbuf* frame) {
-      rte_pktmbuf_mtod_offset(frame, rte_ipv4_hdr*, 14)->next_proto_id = 6;
-    });
-    put([](rte_mbuf* frame) {
-      rte_pktmbuf_mtod_offset(frame, rte_udp_hdr*, 34)->dst_port = rte_cpu_to_be_16(4001);
-    });
-    put([](rte_mbuf* frame) { ++rte_pktmbuf_mtod(frame, rte_ether_hdr*)->src_addr.addr_bytes[5]; });
-    put([](rte_mbuf* frame) {
-      rte_pktmbuf_mtod_offset(frame, rte_ipv4_hdr*, 14)->src_addr = rte_cpu_to_be_32(0x0a000002);
-    });
+    put([](rte_mbuf* frame) { ether(frame)->ether_type = rte_cpu_to_be_16(RTE_ETHER_TYPE_ARP); });
+    put([](rte_mbuf* frame) { ipv4(frame)->version_ihl = 0x46; });
+    put([](rte_mbuf* frame) { ipv4(frame)->next_proto_id = 6; });
+    put([](rte_mbuf* frame) { udp(frame)->dst_port = rte_cpu_to_be_16(4001); });
+    put([](rte_mbuf* frame) { ++ether(frame)->src_addr.addr_bytes[5]; });
+    put([](rte_mbuf* frame) { ipv4(frame)->src_addr = rte_cpu_to_be_32(0x0a000002); });
     put([](rte_mbuf* frame) { header(frame)->slot ^= rte_cpu_to_be_16(1); });
     put([](rte_mbuf* frame) { header(frame)->slot ^= rte_cpu_to_be_16(0x8000); });
     put([](rte_mbuf* frame) { ++header(frame)->job; });
@@ -608,14 +598,11 @@ void stopAt(DpdkRun& run, int which, const char* what) {
   std::vector<float> in(256 * 20, 1), out(in.size(), -1);
   if (name == "dead") {
     ours.dead = true;
-  } else if (name == "resending") {
-    ours.copies = [](const Sent&, int) { return 0; };
-  } else if (name == "short") {
-    ours.copies = [](const Sent&, int) { return 0; };
-  }
-  if (name == "late") {
+  } else if (name == "late") {
     run.sum(256);
     ours.holds = true;
+  } else {
+    ours.copies = [](const Sent&, int) { return 0; };
   }
   const auto job = run.submit(in, out);
   if (name == "late") {
@@ -647,56 +634,56 @@ int main(int argc, char** argv) {
   require(objection.empty(), objection);
   const int which = argc > 2 ? std::atoi(argv[2]) : 0;
   static DpdkRun& run = *new DpdkRun;
+  auto& general = run.config.general_;
   auto& dpdk = run.config.backend_.dpdk;
-  run.config.general_.controller_port = 0;
-  bool starts = true;
-  if (name == "resent-id" || name == "stale-timers" || name == "half-batch" ||
-      name == "stop-resending" || name == "fast-free" || name == "counts") {
-    run.config.general_.timeout = 30;
-    offersFastFree = name == "fast-free";
-  } else if (name == "back-off") {
-    run.config.general_.timeout = 30;
-    run.config.general_.timeout_threshold = 1;
-    run.config.general_.timeout_threshold_increment = 0;
-  } else if (name == "job-sizes") {
-    run.config.general_.instant_job_completion = true;
-  } else if (name == "heap") {
-    dpdk.burst_rx = 64;  // and 8 packets under way
-  } else if (name == "cores") {
-    dpdk.cores_str = std::to_string(kFarCore);
-  } else if (name == "connection") {
-    setenv("http_proxy", "http://127.0.0.1:1", /*overwrite=*/1);  // where nobody listens
-    unsetenv("no_proxy");
-  } else if (name == "first-timeout") {
-    run.config.general_.timeout = 400;
-  } else if (name == "refused") {
-    run.controller.refuses = true;
-    starts = false;
-  } else if (name == "start-controller") {
-    run.config.general_.controller_port = 1;
-    starts = false;
-  } else if (name == "start-hangs") {
-    if (&switchml::start_limit != nullptr) {
-      switchml::start_limit = 2000;
-    }
-    run.controller.hangs = true;
-    starts = false;
-  } else if (name == "start-cores") {
-    run.config.general_.num_worker_threads = 2;
-    starts = false;
-  } else if (name == "start-option") {
-    dpdk.extra_eal_options += " --no-such-option";
-    starts = false;
-  } else if (name == "start-port") {
-    dpdk.port_id = 7;
-    starts = false;
-  } else if (name == "start-address") {
-    dpdk.worker_ip_str = "nowhere";
-    starts = false;
-  } else if (name == "start-memory") {
-    dpdk.pool_size = 28'000;  // the thread's own pool does not fit any more
-    starts = false;
+  general.controller_port = 0;
+  const auto soon = [&general] { general.timeout = 30; };
+  const std::map<std::string, std::function<void()>> preparations = {
+      {"back-off",
+       [&] {
+         soon();
+         general.timeout_threshold = 1;
+         general.timeout_threshold_increment = 0;
+       }},
+      {"connection",
+       [] {
+         setenv("http_proxy", "http://127.0.0.1:1", /*overwrite=*/1);  // where nobody listens
+         unsetenv("no_proxy");
+       }},
+      {"cores", [&] { dpdk.cores_str = std::to_string(kFarCore); }},
+      {"counts", soon},
+      {"fast-free",
+       [&] {
+         soon();
+         offersFastFree = true;
+       }},
+      {"first-timeout", [&] { general.timeout = 400; }},
+      {"half-batch", soon},
+      {"heap", [&] { dpdk.burst_rx = 64; }},  // and 8 packets under way
+      {"job-sizes", [&] { general.instant_job_completion = true; }},
+      {"resent-id", soon},
+      {"stale-timers", soon},
+      {"stop-resending", soon},
+      // What follows does not start.
+      {"refused", [] { run.controller.refuses = true; }},
+      {"start-address", [&] { dpdk.worker_ip_str = "nowhere"; }},
+      {"start-controller", [&] { general.controller_port = 1; }},
+      {"start-cores", [&] { general.num_worker_threads = 2; }},
+      {"start-hangs",
+       [] {
+         if (&switchml::start_limit != nullptr) {
+           switchml::start_limit = 2000;
+         }
+         run.controller.hangs = true;
+       }},
+      {"start-memory", [&] { dpdk.pool_size = 28'000; }},  // the thread's own pool does not fit
+      {"start-option", [&] { dpdk.extra_eal_options += " --no-such-option"; }},
+      {"start-port", [&] { dpdk.port_id = 7; }},
+  };
+  if (const auto found = preparations.find(name); found != preparations.end()) {
+    found->second();
   }
+  const bool starts = name != "refused" && name.rfind("start-", 0) != 0;
   const auto begin = Clock::now();
   const bool started = run.start();
   require(started == starts, started ? "Start() returned true" : "Start() returned false");
