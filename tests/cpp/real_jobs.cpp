@@ -13,9 +13,9 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iostream>
 #include <memory>
 #include <random>
 #include <string>
@@ -128,6 +128,10 @@ int Run(const std::string& path, std::uint64_t seed, std::uint64_t jobs, double 
 
   std::uint64_t wrong_jobs = 0;
   std::uint64_t wrong_elements = 0;
+  const auto report = [&](std::uint64_t ended) {
+    std::cout << "jobs " << ended << " wrong " << wrong_jobs << " elements " << wrong_elements
+              << std::endl;
+  };
   for (std::uint64_t first = 0; first < jobs; first += kAtOnce) {
     std::vector<Sum> sums(std::min<std::uint64_t>(kAtOnce, jobs - first));
     for (std::size_t i = 0; i < sums.size(); ++i) {
@@ -142,11 +146,7 @@ int Run(const std::string& path, std::uint64_t seed, std::uint64_t jobs, double 
     }
     for (std::size_t i = 0; i < sums.size(); ++i) {
       if (!Ended(*sums[i].job, limit)) {
-        std::printf("jobs %llu wrong %llu elements %llu\n",
-                    static_cast<unsigned long long>(first + i),
-                    static_cast<unsigned long long>(wrong_jobs),
-                    static_cast<unsigned long long>(wrong_elements));
-        std::fflush(stdout);
+        report(first + i);
         std::_Exit(3);  // the library still has the memory
       }
       const auto wrong = WrongElements(sums[i], workers);
@@ -154,16 +154,12 @@ int Run(const std::string& path, std::uint64_t seed, std::uint64_t jobs, double 
       if (wrong == 0) continue;
       ++wrong_jobs;
       // At once, as the process may not come to its end.
-      std::printf("job %llu is wrong\n", static_cast<unsigned long long>(first + i));
-      std::fflush(stdout);
+      std::cout << "job " << first + i << " is wrong" << std::endl;
     }
     // Timers that still run send their packets into a pause.
     if (first % 64 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  std::printf("jobs %llu wrong %llu elements %llu\n", static_cast<unsigned long long>(jobs),
-              static_cast<unsigned long long>(wrong_jobs),
-              static_cast<unsigned long long>(wrong_elements));
-  std::fflush(stdout);
+  report(jobs);
   // Other ranks may need this one to send again what they have not got yet.
   std::this_thread::sleep_for(std::chrono::seconds(2));
   std::_Exit(wrong_jobs == 0 ? 0 : 1);
