@@ -232,13 +232,6 @@ void targets(const std::string& directory) {
   switchml_torch::MetricsTarget none;
   check(none.read().empty() && none.directory.empty() && none.seconds == 10, "no variable");
   check(refused("").empty(), "an empty one");
-  check(refused(directory + "/none") ==
-            "SWITCHML_METRICS is '" + directory + "/none': No such file or directory",
-        "no directory");
-  std::ofstream(directory + "/file") << "1";
-  check(refused(directory + "/file") ==
-            "SWITCHML_METRICS is '" + directory + "/file', not a directory",
-        "a file");
   if (geteuid() == 0) {
     check(seteuid(65534) == 0, "another user");
   }
@@ -251,11 +244,9 @@ void targets(const std::string& directory) {
   setenv("SWITCHML_METRICS_SECONDS", "3", 1);
   switchml_torch::MetricsTarget here;
   check(here.read().empty() && here.seconds == 3, "a number of seconds");
-  check(here.directory[0] == '/' && exists(here.directory + "/file"), "an absolute path");
+  check(here.directory[0] == '/' && exists(here.directory + "/page.prom"), "an absolute path");
   setenv("SWITCHML_METRICS_SECONDS", "99999999999999", 1);
   check(here.read().empty() && here.seconds == 86400, "a day at most");
-  setenv("SWITCHML_METRICS_SECONDS", "often", 1);
-  check(here.read() == "SWITCHML_METRICS_SECONDS is 'often', not a number of seconds", "no number");
 }
 
 }  // namespace
