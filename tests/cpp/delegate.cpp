@@ -7,7 +7,6 @@
 #endif
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -275,7 +274,15 @@ struct Rank {
     DirectoryStore others(root, place);
     others.set(std::to_string(rank), {});
     for (int other = 0; other < size; ++other) {
-      others.wait({std::to_string(other)}, limit);
+      others.wait({std::to_string(other)}, timeout);
+    }
+  }
+
+  void checkSum(const Tensor& tensor, const std::string& error, int salt = 0) const {
+    check(error.empty(), error);
+    const auto words = tensor.values();
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      check(words[i] == static_cast<int>(i) * size * (size + 1) / 2 + salt * size, "the sum");
     }
   }
 
@@ -291,54 +298,58 @@ struct Rank {
       check(outcome.error.empty(), outcome.error);
       check(outcome.delegated == expectDelegated, "delegated or not, as agreed");
       if (expectDelegated) {
-        const auto words = tensors[i].values();
-        for (std::size_t k = 0; k < words.size(); ++k) {
-          check(words[k] == static_cast<int>(k) * size * (size + 1) / 2 + i * size, "the sum");
-        }
+        checkSum(tensors[i], "", i);
       }
     }
   }
 };
 
+std::string report() {
+  std::vector<char> buffer(4096);
+  switchml_torch_report(buffer.data(), buffer.size());
+  return buffer.data();
+}
+
+void delegated(const Rank& me) {
+  auto group = me.group("delegated");
+  me.sum(group, 3, true);
+}
+
+/// A scenario of a group that delegates.
+template <void (*scenario)(const Rank&, Group&)>
+void delegating(const Rank& me) {
+  auto group = me.group("delegating");
+  me.sum(group, 3, true);
+  scenario(me, group);
+}
+
 void concurrent(const Rank& me) {
   auto first = me.group("first");
-  std::vector<std::thread> threads;
   std::atomic<bool> done{false};
-  threads.emplace_back([&done] {
-    std::vector<char> buffer(4096);
+  std::thread reading([&done] {
     while (!done) {
-      switchml_torch_report(buffer.data(), buffer.size());
+      report();
     }
   });
-  for (int t = 0; t < 3; ++t) {
-    threads.emplace_back([&me, t] {
+  std::thread making([&me] {
+    inThreads(3, [&me](std::size_t t) {
       for (int round = 0; round < 5; ++round) {
         auto group = me.group("thread" + std::to_string(t) + "-" + std::to_string(round));
         me.sum(group, 10, false);
       }
     });
-  }
+  });
   me.sum(first, 100, true);
   check(!first.allreduce(ints(5, me.rank, 0), ReduceOp::MAX).get().delegated, "MAX stays");
   check(!first.allreduce(Tensor(ScalarType::Double, {1, 2})).get().delegated, "float64 stays");
   check(!first.allreduce({ints(5, 0, 0), ints(5, 1, 0)}, false).get().delegated, "several stay");
   const std::vector<Tensor> several{ints(5, me.rank, 0), ints(700, me.rank, 3)};
   check(first.allreduce(several, true).get().delegated, "several in one row");
-  check(several[0].values()[4] == 4 * me.size * (me.size + 1) / 2, "the sum of the first");
-  check(several[1].values()[699] == 699 * me.size * (me.size + 1) / 2 + 3 * me.size,
-        "the sum of the last");
-  for (std::size_t i = 1; i < threads.size(); ++i) {
-    threads[i].join();
-  }
+  me.checkSum(several[0], "");
+  me.checkSum(several[1], "", 3);
+  making.join();
   done = true;
-  threads[0].join();
-}
-
-void again(const Rank& me) {
-  for (int i = 0; i < 20; ++i) {
-    auto group = me.group("again" + std::to_string(i));
-    me.sum(group, 5, true);
-  }
+  reading.join();
 }
 
 /// Two groups made at the same time in any order: at most one delegates, and the ranks agree.
@@ -350,7 +361,7 @@ void race(const Rank& me) {
       const auto outcome = group.allreduce(tensor).get();
       check(outcome.error.empty(), outcome.error);
       if (outcome.delegated) {
-        check(tensor.values()[7] == 7 * me.size * (me.size + 1) / 2, "the sum");
+        me.checkSum(tensor, "");
       }
     };
     std::thread other(use, me.rank % 2 == 0 ? "a" : "b");
@@ -359,18 +370,12 @@ void race(const Rank& me) {
   }
 }
 
-std::string report() {
-  std::vector<char> buffer(4096);
-  switchml_torch_report(buffer.data(), buffer.size());
-  return buffer.data();
-}
-
 /// The first group that agrees delegates until it ends, which rank 0 does later than the others.
 /// SWITCHML_GROUP=2 leaves the first of each size to Gloo, whichever groups of other sizes there
 /// are.
 void numbered(const Rank& me) {
-  std::unique_ptr<Group> first(
-      new Group(DirectoryStore(me.root, "first"), me.rank, me.size, me.timeout));
+  const DirectoryStore store(me.root, "first");
+  auto first = std::make_unique<Group>(store, me.rank, me.size, me.timeout);
   me.sum(*first, 2, false);
   if (me.rank == 0) {
     Group(DirectoryStore(me.root, "alone"), 0, 1, me.timeout);
@@ -403,26 +408,19 @@ void outweighed(const Rank& me) {
 }
 
 /// A process that a rank starts has the rank's environment, and makes a group with the others'.
-void assisted(const Rank& me) {
-  auto group = me.group("assisted");
-  me.sum(group, 3, true);
+void assisted(const Rank& me, Group& group) {
   const auto root = me.root.string() + "-helpers";
   const auto rank = std::to_string(me.rank);
-  const auto child = fork();
-  if (child == 0) {
+  inChild([&] {  // whose sums are Gloo's
     dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDOUT_FILENO);
     execl("/proc/self/exe", "delegate", "refused", rank.c_str(), "2", root.c_str(), "60000",
           nullptr);
     _exit(1);
-  }
-  int status = 0;
-  check(waitpid(child, &status, 0) == child && status == 0, "a helper's sums are Gloo's");
+  });
   me.sum(group, 3, true);
 }
 
-void abandoned(const Rank& me) {
-  auto group = me.group("abandoned");
-  me.sum(group, 3, true);
+void abandoned(const Rank& me, Group& group) {
   group.make(ints(10, me.rank, 0), ReduceOp::SUM);
   const auto error = group.allreduce(ints(10, me.rank, 0)).get().error;
   check(error.find("dropped before it was submitted") != std::string::npos, error);
@@ -430,9 +428,7 @@ void abandoned(const Rank& me) {
 
 /// One rank drops an allreduce while another one is under way, with failover: the others learn that
 /// it is gone.
-void dropped(const Rank& me) {
-  auto group = me.group("dropped");
-  me.sum(group, 3, true);
+void dropped(const Rank& me, Group& group) {
   me.meet("summed");
   std::future<Outcome> waiting;
   if (me.rank == 1) {
@@ -457,18 +453,11 @@ void dropped(const Rank& me) {
 /// Sums the tensor of `work` with these steps; returns what was thrown.
 std::string reduced(Work& work, const switchml_torch::Steps& steps) {
   const switchml_torch::Parts<Tensor> parts(work.inputs);
-  try {
-    work.call.reduce(parts, parts, steps);
-  } catch (const std::runtime_error& thrown) {
-    return thrown.what();
-  }
-  return "";
+  return thrown([&] { work.call.reduce(parts, parts, steps); });
 }
 
 /// On one rank the values of the second part cannot be had, while the first is with the library.
-void interrupted(const Rank& me) {
-  auto group = me.group("interrupted");
-  me.sum(group, 3, true);
+void interrupted(const Rank& me, Group& group) {
   const auto work = group.make(ints(5000, me.rank, 0));
   std::vector<std::int64_t> ends;
   switchml_torch::Steps steps;
@@ -519,17 +508,12 @@ void readers(const Rank& me) {
       check(sequence == switchml_torch::kNoSequence, "nothing to sum, no number");
     }
   });
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < 20; ++i) {
     auto group = me.group("readers" + std::to_string(i));
-    me.sum(group, 2, true);
+    me.sum(group, 5, true);
   }
   done = true;
   reader.join();
-}
-
-void delegated(const Rank& me) {
-  auto group = me.group("delegated");
-  me.sum(group, 3, true);
 }
 
 /// Several callers end a group. The next one delegates only when the failover of this one, which
@@ -538,24 +522,17 @@ void ended(const Rank& me) {
   for (int i = 0; i < 20; ++i) {
     auto group = me.group("ended" + std::to_string(i));
     const auto dropped = group.make(ints(10, me.rank, 0));
-    std::atomic<bool> go{false};
-    std::vector<std::thread> callers;
-    for (int k = 0; k < 4; ++k) {
-      callers.emplace_back([&] {
-        DirectoryRing::onAbort = [&] {
-          auto next = me.group("next" + std::to_string(i));
-          me.sum(next, 1, false);
-        };
-        while (!go) {
-        }
-        group.leave();
-        DirectoryRing::onAbort = nullptr;
-      });
-    }
-    go = true;
-    for (auto& caller : callers) {
-      caller.join();
-    }
+    std::atomic<int> come{0};
+    inThreads(4, [&](std::size_t /*caller*/) {
+      DirectoryRing::onAbort = [&] {
+        auto next = me.group("next" + std::to_string(i));
+        me.sum(next, 1, false);
+      };
+      for (++come; come < 4;) {
+      }
+      group.leave();
+      DirectoryRing::onAbort = nullptr;
+    });
   }
   check(report().find("\"failure\": \"\"") != std::string::npos, report());
   delegated(me);
@@ -618,14 +595,6 @@ void forksafe(const Rank& me) {
   }
 }
 
-void checkSum(const Rank& me, const Tensor& tensor, const std::string& error) {
-  check(error.empty(), error);
-  const auto words = tensor.values();
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    check(words[i] == static_cast<int>(i) * me.size * (me.size + 1) / 2, "the sum");
-  }
-}
-
 /// inf at the ends of packets, pieces and parts has become 2^126, which the simulator's fixed point
 /// has a place for: of inf it would make NaN.
 void overflowed(const Rank& me) {
@@ -668,8 +637,8 @@ void queued(const Rank& me) {
   steps.before = [&me](std::int64_t from, std::int64_t /*last*/) {
     std::this_thread::sleep_for(from == 0 ? me.limit * 3 / 2 : milliseconds(0));
   };
-  checkSum(me, first->inputs[0], reduced(*first, steps));
-  checkSum(me, behind, outcome.get().error);
+  me.checkSum(first->inputs[0], reduced(*first, steps));
+  me.checkSum(behind, outcome.get().error);
 }
 
 /// Two at once, each of which takes less than the limit, and both together more.
@@ -682,8 +651,8 @@ void consecutive(const Rank& me) {
     std::this_thread::sleep_for(me.limit / 5);
   };
   auto second = std::async(std::launch::async, [&] { return reduced(*works[1], steps); });
-  checkSum(me, works[0]->inputs[0], reduced(*works[0], steps));
-  checkSum(me, works[1]->inputs[0], second.get());
+  me.checkSum(works[0]->inputs[0], reduced(*works[0], steps));
+  me.checkSum(works[1]->inputs[0], second.get());
 }
 
 /// One rank hands both in at once, the other one after the other, each within the limit.
@@ -696,7 +665,7 @@ void apart(const Rank& me) {
     outcomes.push_back(group.allreduce(tensor));
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    checkSum(me, tensors[i], outcomes[i].get().error);
+    me.checkSum(tensors[i], outcomes[i].get().error);
   }
 }
 
@@ -723,37 +692,27 @@ void aborted(const Rank& me) {
 }
 
 /// The other ranks take part in the first sum only: an exception after the timeout, then at once.
-void late(const Rank& me) {
-  auto group = me.group("late");
-  me.sum(group, 3, true);
-  DirectoryStore others(me.root, "others");
-  if (me.rank != 0) {
-    others.wait({"done"}, me.timeout);
-    return;
-  }
-  for (int i = 0; i < 2; ++i) {
+void late(const Rank& me, Group& group) {
+  for (int i = 0; me.rank == 0 && i < 2; ++i) {
     auto first = group.allreduce(ints(10, me.rank, 0));
     auto behind = group.allreduce(ints(10, me.rank, 0));
     const auto error = first.get().error;
     check(error.find("did not finish within") != std::string::npos, error);
     check(behind.get().error == error, "the first reason");
   }
-  others.set("done", {});
+  me.meet("end");
 }
 
 /// One rank times out and goes on with its tensor; the other comes late, but within its own
 /// timeout.
-void tardy(const Rank& me) {
-  auto group = me.group("tardy");
-  me.sum(group, 3, true);
+void tardy(const Rank& me, Group& group) {
   constexpr std::size_t kNumel = 1'000'000;
   auto tensor = ints(kNumel, me.rank, 0);
-  DirectoryStore others(me.root, "others");
   if (me.rank == 0) {
     const auto error = group.allreduce(tensor).get().error;
     check(error.find("did not finish within") != std::string::npos, error);
     tensor.copy_(Tensor(ScalarType::Int, std::vector<std::int32_t>(kNumel, -7)));
-    others.wait({"done"}, me.timeout);
+    me.meet("failed");
     std::this_thread::sleep_for(me.limit / 4);
     for (const auto word : tensor.values()) {
       check(word == -7, "the tensor of a failed allreduce is the caller's");
@@ -762,7 +721,7 @@ void tardy(const Rank& me) {
     std::this_thread::sleep_for(me.limit + me.limit / 4);
     const auto outcome = group.allreduce(tensor).get();
     check(!outcome.error.empty(), "a sum without the other rank");
-    others.set("done", {});
+    me.meet("failed");
   }
 }
 
@@ -778,13 +737,11 @@ void sumStaged(const Rank& me, Group& group, std::size_t numel) {
     std::copy(there + first, there + last, here + first);
   };
   steps.after = [=](auto first, auto last) { std::copy(here + first, here + last, there + first); };
-  checkSum(me, device, reduced(*work, steps));
+  me.checkSum(device, reduced(*work, steps));
 }
 
 /// A rank comes later than the others wait, with several calls in flight: all go on over Gloo.
-void outlived(const Rank& me) {
-  auto group = me.group("outlived");
-  me.sum(group, 3, true);
+void outlived(const Rank& me, Group& group) {
   for (int i = 0; i < 2; ++i) {
     if (me.rank == 1 && i == 0) {
       std::this_thread::sleep_for(me.limit + me.limit / 4);
@@ -801,11 +758,11 @@ void outlived(const Rank& me) {
     for (std::size_t k = 0; k < tensors.size(); ++k) {
       const auto outcome = outcomes[k].get();
       check(outcome.error.empty() && outcome.delegated, outcome.error);
-      checkSum(me, tensors[k], outcome.error);
+      me.checkSum(tensors[k], outcome.error);
     }
     const auto error = coalesced.get().error;
-    checkSum(me, row[0], error);
-    checkSum(me, row[1], error);
+    me.checkSum(row[0], error);
+    me.checkSum(row[1], error);
   }
   std::fprintf(stderr, "%s\n", report().c_str());
   auto later = me.group("later");
@@ -815,9 +772,7 @@ void outlived(const Rank& me) {
 /// Rank 1 is later than rank 0 waits.
 void awaitFailover(const Rank& me, int number) {
   const auto count = "\"failovers\": " + std::to_string(number) + ",";
-  while (me.rank == 1 && report().find(count) == std::string::npos) {
-    std::this_thread::sleep_for(milliseconds(1));
-  }
+  until([&] { return me.rank != 1 || report().find(count) != std::string::npos; });
 }
 
 /// Ranks that went over Gloo return to the library at call 64, with many calls in flight; and
@@ -843,9 +798,7 @@ void returned(const Rank& me) {
 }
 
 /// The first try to return fails, the second does not.
-void retried(const Rank& me) {
-  auto group = me.group("retried");
-  me.sum(group, 3, true);
+void retried(const Rank& me, Group& group) {
   awaitFailover(me, 1);
   for (const int returns : {0, 1}) {
     me.sum(group, 70, true);
@@ -859,14 +812,11 @@ void renewed(const Rank& me) {
   {
     auto group = me.group("failed");
     me.sum(group, 3, true);
-    DirectoryStore others(me.root, "others");
     if (me.rank == 0) {
       const auto error = group.allreduce(ints(10, me.rank, 0)).get().error;
       check(error.find("did not finish within") != std::string::npos, error);
-      others.set("done", {});
-    } else {
-      others.wait({"done"}, me.timeout);
     }
+    me.meet("failed");
   }
   for (const char* name : {"renewed", "later"}) {
     auto group = me.group(name);
@@ -875,10 +825,8 @@ void renewed(const Rank& me) {
 }
 
 /// The library hangs. What it would have made NaN is NaN over Gloo as well, and all else is right.
-void hung(const Rank& me) {
+void hung(const Rank& me, Group& group) {
   constexpr std::size_t kNumel = 3000;
-  auto group = me.group("hung");
-  me.sum(group, 3, true);
   std::vector<float> values(kNumel, static_cast<float>(me.rank + 1));
   values[7] = me.rank == 0 ? std::numeric_limits<float>::infinity() : 1;
   values[2500] = me.rank == 1 ? std::numeric_limits<float>::quiet_NaN() : 1;
@@ -889,7 +837,7 @@ void hung(const Rank& me) {
   auto later = group.allreduce(tensor);
   auto last = group.allreduce(whole);
   check(later.get().error.empty(), "the sum of floats");
-  checkSum(me, whole, last.get().error);
+  me.checkSum(whole, last.get().error);
   std::memcpy(values.data(), tensor.data_ptr(), kNumel * sizeof(float));
   for (std::size_t i = 0; i < kNumel; ++i) {
     const auto right = static_cast<float>(me.size * (me.size + 1)) / 2;
@@ -899,9 +847,7 @@ void hung(const Rank& me) {
 }
 
 /// The input of a job that hangs is there until the library has stopped, which takes a while.
-void kept(const Rank& me) {
-  auto group = me.group("kept");
-  me.sum(group, 3, true);
+void kept(const Rank& me, Group& group) {
   std::weak_ptr<std::vector<std::int32_t>> input;
   {
     auto tensor = ints(3000, me.rank, 0);
@@ -940,9 +886,7 @@ void waiting(const Rank& me) {
 
 /// A job is not handed over on one rank, with many calls in flight: the next one does not take its
 /// place.
-void lost(const Rank& me) {
-  auto group = me.group("lost");
-  me.sum(group, 3, true);
+void lost(const Rank& me, Group& group) {
   std::vector<Tensor> tensors;
   std::vector<std::future<Outcome>> outcomes;
   for (int i = 0; i < 8; ++i) {
@@ -950,42 +894,27 @@ void lost(const Rank& me) {
     outcomes.push_back(group.allreduce(tensors.back()));
   }
   for (int i = 0; i < 8; ++i) {
-    const auto error = outcomes[i].get().error;
-    check(error.empty() && tensors[i].values()[0] == i * me.size,
-          "sum " + std::to_string(i) + error);
+    me.checkSum(tensors[i], outcomes[i].get().error, i);
   }
 }
 
 /// A child has none of the library's threads: its groups stay with Gloo, and it ends at once.
-void forked(const Rank& me) {
-  auto group = me.group("forked");
-  me.sum(group, 3, true);
-  const auto child = fork();
-  if (child == 0) {
+void forked(const Rank& me, Group& group) {
+  const auto child = [&] {
     const auto work = group.make(ints(3, me.rank, 0), ReduceOp::SUM);
-    auto inherited = std::string();
-    try {
-      work->call.allreduce(work->inputs);
-    } catch (const std::runtime_error& thrown) {
-      inherited = thrown.what();
-    }
+    const auto inherited = thrown([&] { work->call.allreduce(work->inputs); });
     check(inherited.find("before this process was forked") != std::string::npos, inherited);
-    std::vector<char> buffer(4096);
-    switchml_torch_report(buffer.data(), buffer.size());
-    const std::string report = buffer.data();
-    check(report.find("\"delegating\": false, \"failure\": \"SwitchML was started before") !=
+    check(report().find("\"delegating\": false, \"failure\": \"SwitchML was started before") !=
               std::string::npos,
-          report);
+          report());
     DirectoryStore store(me.root, "child" + std::to_string(me.rank));
     std::vector<std::shared_ptr<Context>> contexts{std::make_shared<Context>()};
     switchml_torch::join(store, contexts, 0, 1, me.timeout, {});
     check(!switchml_torch::delegate()->delegates(contexts[0].get()),
           "a forked child must not delegate");
     std::exit(23);
-  }
-  int status = 0;
-  check(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 23,
-        "the child's own exit code, at once");
+  };
+  inChild(child, 23);
   me.sum(group, 3, true);
 }
 
@@ -996,36 +925,21 @@ void midway(const Rank& me) {
   check(mkfifo(pipe.c_str(), 0600) == 0, "a pipe");
   setenv("SWITCHML_CONFIG", pipe.c_str(), 1);
   std::thread other([&me] {
-    DirectoryStore store(me.root, "other" + std::to_string(me.rank));
-    std::vector<std::shared_ptr<Context>> contexts{std::make_shared<Context>()};
-    switchml_torch::join(store, contexts, 0, 1, me.timeout, {});
+    Group(DirectoryStore(me.root, "other" + std::to_string(me.rank)), 0, 1, me.timeout);
   });
   int end = -1;
-  while ((end = open(pipe.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)) < 0) {
-    std::this_thread::sleep_for(milliseconds(1));
-  }
+  until([&] { return (end = open(pipe.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)) >= 0; });
   unsetenv("SWITCHML_CONFIG");
-  const auto child = fork();
-  if (child == 0) {
+  const auto child = [&] {
     close(end);
     alarm(60);
-    std::vector<char> buffer(4096);
-    switchml_torch_report(buffer.data(), buffer.size());
-    {
-      auto group = me.group("child");
-      me.sum(group, 3, true);
-    }
-    switchml_torch_report(buffer.data(), buffer.size());
-    check(std::string(buffer.data()).find("goes to SwitchML") != std::string::npos, buffer.data());
+    report();
+    delegated(me);
+    check(report().find("goes to SwitchML") != std::string::npos, report());
     std::exit(23);
-  }
-  int status = 0;
-  check(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 23,
-        "the child makes a group, and ends");
-  std::vector<char> buffer(4096);
-  switchml_torch_report(buffer.data(), buffer.size());
-  check(std::string(buffer.data()).find("\"group\": \"\"") != std::string::npos,
-        "a report while a group is made");
+  };
+  inChild(child, 23);
+  check(report().find("\"group\": \"\"") != std::string::npos, "a report while a group is made");
   close(end);
   other.join();
 }
@@ -1056,28 +970,27 @@ int main(int argc, char** argv) {
                 limit == nullptr ? timeout : milliseconds(std::atoi(limit))};
   const std::string scenario = argv[1];
   const std::map<std::string, void (*)(const Rank&)> scenarios = {
-      {"abandoned", abandoned},
+      {"abandoned", delegating<abandoned>},
       {"aborted", aborted},
-      {"again", again},
       {"apart", apart},
-      {"assisted", assisted},
+      {"assisted", delegating<assisted>},
       {"attempt", attempt},
       {"concurrent", concurrent},
       {"consecutive", consecutive},
       {"delegated", delegated},
-      {"dropped", dropped},
+      {"dropped", delegating<dropped>},
       {"ended", ended},
-      {"forked", forked},
+      {"forked", delegating<forked>},
       {"forksafe", forksafe},
-      {"hung", hung},
-      {"interrupted", interrupted},
-      {"kept", kept},
-      {"late", late},
-      {"lost", lost},
+      {"hung", delegating<hung>},
+      {"interrupted", delegating<interrupted>},
+      {"kept", delegating<kept>},
+      {"late", delegating<late>},
+      {"lost", delegating<lost>},
       {"measured", measured},
       {"midway", midway},
       {"numbered", numbered},
-      {"outlived", outlived},
+      {"outlived", delegating<outlived>},
       {"outweighed", outweighed},
       {"queued", queued},
       {"race", race},
@@ -1085,11 +998,11 @@ int main(int argc, char** argv) {
       {"refused", refused},
       {"renewed", renewed},
       {"reported", reported},
-      {"retried", retried},
+      {"retried", delegating<retried>},
       {"returned", returned},
       {"overflowed", overflowed},
       {"taken", taken},
-      {"tardy", tardy},
+      {"tardy", delegating<tardy>},
       {"untaken", untaken},
       {"waiting", waiting},
   };

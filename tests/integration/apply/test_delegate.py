@@ -48,7 +48,7 @@ def delegated(program: Path, scenario: str, size: int, limit_ms: int, scratch: P
 
 @pytest.mark.parametrize(
     ("scenario", "size"),
-    [("concurrent", 3), ("again", 2), ("race", 2), ("readers", 2), ("abandoned", 2)],
+    [("concurrent", 3), ("race", 2), ("readers", 2), ("abandoned", 2)],
 )
 def test_delegate(program: Path, scenario: str, size: int, tmp_path: Path) -> None:
     output = delegated(program, scenario, size, GROUP_MS, tmp_path)
