@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -166,14 +165,22 @@ struct Run {
   }
 };
 
-/// Requires that what is sent again has been waited for less and less once it is answered. `sent`
-/// runs a job and returns when a packet was sent that was lost often, and once more then.
-inline void requireShortWait(const std::function<std::vector<Clock::time_point>()>& sent) {
+/// Requires that what is sent again has been waited for less and less once it is answered. `job`
+/// runs one, of which a packet is lost often, and once more then: what `isThat` finds in `sent`.
+template <typename Sent, typename Job, typename IsThat>
+void requireShortWait(std::vector<Sent>& sent, const Job& job, const IsThat& isThat) {
   // A thread that lost its processor looks as one that waits.
   for (int attempt = 0; attempt < 10; ++attempt) {
     Clock::duration longest{};
     Clock::duration last{};
-    const auto times = sent();
+    sent.clear();
+    job();
+    std::vector<Clock::time_point> times;
+    for (const auto& one : sent) {
+      if (isThat(one)) {
+        times.push_back(one.when);
+      }
+    }
     for (std::size_t i = 1; i < times.size(); ++i) {
       last = times[i] - times[i - 1];
       longest = std::max(longest, last);

@@ -576,17 +576,8 @@ void backOff(DpdkRun& run) {
   ours.copies = [](const Sent& sent, int times) {
     return times > kSilent || (times == kSilent && sent.packet != 3) ? 1 : 0;
   };
-  requireShortWait([&run] {
-    ours.sent.clear();
-    run.sum(256 * 8);
-    std::vector<Clock::time_point> times;
-    for (const Sent& sent : ours.sent) {
-      if (sent.packet == 3) {
-        times.push_back(sent.when);
-      }
-    }
-    return times;
-  });
+  requireShortWait(
+      ours.sent, [&run] { run.sum(256 * 8); }, [](const Sent& sent) { return sent.packet == 3; });
 }
 
 void stopAt(DpdkRun& run, int which, const char* what) {

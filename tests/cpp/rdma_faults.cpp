@@ -280,17 +280,12 @@ void backOff(RdmaRun& run) {
     return early && times <= silent ? Answer::kNone : Answer::kSum;
   };
   run.start();
-  requireShortWait([&run] {
-    ours.sent.clear();
+  const auto job = [&run] {
     first.clear();
     run.sum(512 * 8);
-    std::vector<Clock::time_point> times;
-    for (const Sent& sent : ours.sent) {
-      if (sent.queuePair == kLost && sent.message == first[kLost]) {
-        times.push_back(sent.when);
-      }
-    }
-    return times;
+  };
+  requireShortWait(ours.sent, job, [](const Sent& sent) {
+    return sent.queuePair == kLost && sent.message == first[kLost];
   });
 }
 }  // namespace
