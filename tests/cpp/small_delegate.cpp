@@ -38,8 +38,9 @@ class Small final : public switchml_torch::Interface {
   std::size_t report(char* buffer, std::size_t capacity) const override {
     return static_cast<std::size_t>(std::snprintf(
         buffer, capacity,
-        "{\"problem\": \"\", \"flags\": \"%s\", \"simulator\": " SIMULATOR ", \"drivers\": %d}",
-        SWITCHML_TORCH_FLAGS, fake_drivers == nullptr ? 0 : fake_drivers()));
+        "{\"problem\": \"\", \"flags\": \"%s\", \"sources\": \"%s\", \"simulator\": " SIMULATOR
+        ", \"drivers\": %d}",
+        SWITCHML_TORCH_FLAGS, SWITCHML_TORCH_DIGEST, fake_drivers == nullptr ? 0 : fake_drivers()));
   }
 };
 
