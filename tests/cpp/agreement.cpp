@@ -355,9 +355,10 @@ void otherSources() {
               !out.last.able(),
           out.last.words + out.error);
   });
-  const auto all = switchml_torch::decide(
-      {{{Ability::kAble, ""}, "one", {"a"}}, {{Ability::kAble, ""}, "other", {"b"}, true}});
+  const auto all = switchml_torch::decide({{{Ability::kAble, ""}, "one", {"a"}, false, "zeus"},
+                                           {{Ability::kAble, ""}, "other", {"b"}, true}});
   check(!all.able() && all.required, "also the other rank may require SwitchML");
+  check(all.words.find("rank 1: switchml-patch") == 0, "it need not say its host: " + all.words);
 }
 
 /// Terms differ in a value, also where they are as long.

@@ -60,8 +60,8 @@ struct Ring {
 
 /// The process group's Store. `get` waits for `key`, and throws when it does not appear within
 /// `limit`, which is positive. `has` does not wait. Not each Store is able to `remove` a key.
-/// `connect` connects the ranks, all at once. `sources`: a digest of what the caller's own sources
-/// have to do with which calls become which jobs; ranks of different ones do not delegate.
+/// `connect` connects the ranks, all at once. `sources` is a digest of the caller's own sources, if
+/// these decide which calls are delegated. Ranks of different digests do not delegate.
 struct Exchange {
   std::function<void(const char* key, const std::vector<std::uint8_t>& value)> set;
   std::function<std::vector<std::uint8_t>(const char* key, std::chrono::milliseconds limit)> get;

@@ -63,7 +63,7 @@ struct Capabilities {
 /// Value of a key: the capabilities of one rank, or what rank 0 makes of those of all, with who is
 /// not able, and why.
 struct Message : Capabilities {
-  std::string sources = {};              // digest of all that decides what ranks send each other
+  std::string sources = {};              // digest of the C++ of the rank, or of rank 0
   std::vector<std::string> nonces = {};  // of the rank, or of all ranks
   bool required = false;                 // the rank, or one of them, has SWITCHML_REQUIRE set
   std::string host = {};                 // of the rank, without a space; of all: empty
@@ -154,8 +154,9 @@ inline std::string placesText(const std::vector<int>& ranks, const std::vector<M
   for (const auto rank : ranks) {
     hosts.insert(all[static_cast<std::size_t>(rank)].host);
   }
+  hosts.erase("");  // of a rank of another version, which may say none
   const auto textOf = [](const std::string& host) { return host; };
-  out += text(" on ", joined(hosts, ", ", textOf, kMaxHosts));
+  out += text(hosts.empty() ? "" : " on ", joined(hosts, ", ", textOf, kMaxHosts));
   return hosts.size() <= kMaxHosts ? out : text(out, " and ", hosts.size() - kMaxHosts, " more");
 }
 
