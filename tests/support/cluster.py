@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from support.hosts import INTERFACE, Site, cabled
+from support.programs import script
 
 PROGRAM = Path(__file__).parents[1] / "payload" / "cluster_train.py"
 
@@ -90,7 +91,4 @@ def environment(**env: str) -> dict[str, str]:
 
 def make_agent(host: Host, directory: Path) -> Path:
     """Write the program with which mpirun starts its daemon on a host."""
-    agent = directory / "agent"
-    agent.write_text(_AGENT.format(way=shlex.join(host.command())))
-    agent.chmod(0o755)
-    return agent
+    return script(directory / "agent", _AGENT.format(way=shlex.join(host.command())))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from support import cluster
 from support.pages import ROOT, Block, blocks
+from support.programs import script
 from support.torch import Plugin
 from support.waiting import ENOUGH
 
@@ -32,8 +33,7 @@ def make_environment(directory: Path, plugin: Plugin, cache: Path) -> dict[str, 
     programs = directory / "bin"
     programs.mkdir()
     (programs / "switchml-patch").symlink_to(Path(sys.executable).with_name("switchml-patch"))
-    (programs / "torchrun").write_text('#!/bin/sh\nexec python3 -m torch.distributed.run "$@"\n')
-    (programs / "torchrun").chmod(0o755)
+    script(programs / "torchrun", '#!/bin/sh\nexec python3 -m torch.distributed.run "$@"\n')
     env = cluster.environment(TMPDIR=str(directory), XDG_CACHE_HOME=str(cache))
     env["PATH"] = f"{programs}:{plugin.python.parent}:{env['PATH']}:/usr/sbin:/sbin"
     return env

@@ -174,9 +174,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     name = "simulator (of SwitchML)"
 
     def make(directory: Path) -> None:
-        simulator.installed_prefix(
-            tmp_path_factory
-        )  # compiles it, where two would at the same time
+        # Compiles it, where two would at the same time.
+        simulator.installed_prefix(tmp_path_factory)
         checked("simulator", "install", "-o", directory / name, CXXFLAGS=simulator.FLAGS)
 
     return once(tmp_path_factory, "home", make) / name

@@ -1,6 +1,6 @@
 """Failover in C++: a library that is made up dies in each state of the ranks, at any moment.
 
-And mutants of it and of the heartbeat between ranks, which tests/cpp/heartbeat.cpp finds.
+Its mutants, and those of the heartbeat between ranks, are found.
 """
 
 from __future__ import annotations
