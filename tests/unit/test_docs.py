@@ -25,11 +25,6 @@ ROOT = Path(__file__).parents[2]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 NAMES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/record.md")
 PAGES = [*(ROOT / name for name in NAMES), *DOCS]
-LONGER = [
-    "accuracy", "build", "client", "compression", "design", "graft", "hosts", "lab", "network",
-    "plugin", "quickstart", "releases", "run", "runtime",
-]  # fmt: skip
-"""Pages with a limit for all of them together; every other page has a lower one of its own."""
 
 
 def prose(page: Path) -> str:
@@ -74,17 +69,6 @@ def command_of(words: list[str]) -> tuple[click.Command | None, list[str]]:
     while isinstance(found, click.Group) and words and not words[0].startswith("-"):
         found, words = found.get_command(context, words[0]), words[1:]
     return found, words
-
-
-def words(page: Path) -> int:
-    return len(page.read_text(encoding="utf-8").split())
-
-
-def test_no_page_is_too_long() -> None:
-    for page in DOCS:
-        if page.stem != "reference":
-            assert words(page) <= (2_500 if page.stem in LONGER else 1_200), page.name
-    assert sum(words(page) for page in DOCS if page.stem in LONGER) <= 17_000
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
