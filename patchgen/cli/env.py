@@ -75,9 +75,10 @@ def lock(
 @params.lock_option
 @params.cache_option
 def create(prefix: str, lock_file: str, cache: str | None) -> None:
-    """Create an environment from the lock, or finish an incomplete one.
+    """Create an environment from the lock, anew if it is incomplete.
 
-    Checks every hash. Runs only the post-link scripts that the environment file allows.
+    Checks every hash. Runs only the post-link scripts that the environment file allows, and
+    requires the files that it names.
     """
     from patchgen.core.wheel import env as conda
 

@@ -41,6 +41,7 @@ class Package:
     name: str
     version: str = "1.0"
     build_number: int = 0
+    build_string: str = "h0"
     depends: tuple[str, ...] = ()
     files: Mapping[str, str | tuple[str]] = field(default_factory=dict)
     subdir: str = PLATFORM
@@ -49,7 +50,7 @@ class Package:
 
     @property
     def build(self) -> str:
-        return f"h0_{self.build_number}"
+        return f"{self.build_string}_{self.build_number}"
 
     @property
     def file_name(self) -> str:

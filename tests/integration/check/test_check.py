@@ -518,7 +518,7 @@ def test_a_prefix_is_linked_in(home: Path, tmp_path: Path) -> None:
     assert check(*arguments, cwd=tmp_path)["libraries"]["found"].endswith("boost-cpp 1.74.0")
     identity = lockfile.read(lock).identity
     named = f"{enclosure.PATH}/env"
-    marker.write(str(prefix), marker.Marker(identity, linked=True, whole=True, named=named))
+    marker.write(str(prefix), marker.Marker(identity, whole=True, named=named))
     rows = check(*arguments, cwd=tmp_path, code=6)
     assert rows["environment"]["found"].endswith(f", in {prefix}")
     assert problems(rows, "libraries")[0] == f"no library glog; {relock('put glog')}"

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -245,6 +246,8 @@ def test_a_link_script_runs_only_where_the_environment_says_so(
     assert "not run: the post-link script of tool" in site.create()
     assert "ran" not in site.files()
     site.relock([channel.url], ["tool"], link_scripts=["tool"])
+    assert "was made from another lock" in site.create(code=3)
+    shutil.rmtree(site.prefix)
     site.create()
     site.create()
     assert (site.prefix / "ran").read_text() == "tool 1.0 3\n"
@@ -262,14 +265,15 @@ def test_a_link_script_runs_only_where_the_environment_says_so(
 def test_a_link_script_that_fails_is_reported_and_tried_again(
     site: Site, channel: Channel, body: str, message: str
 ) -> None:
-    script = f'test -e "$PREFIX/repaired" || {{ {body}; }}\n'
+    repaired = site.root / "repaired"
+    script = f'test -e "{repaired}" || {{ {body}; }}\n'
     channel.add(Package("tool", "2.0", files={"bin/.tool-post-link.sh": script}))
     site.relock([channel.url], ["tool"], link_scripts=["tool"])
     output = site.create(code=4)
     assert "the post-link script of tool failed" in output
     assert message in output
     assert not state(site).whole
-    (site.prefix / "repaired").touch()
+    repaired.touch()
     site.create()
     assert state(site).whole
     site.compare()
@@ -284,6 +288,101 @@ def test_link_scripts_run_in_the_order_of_dependencies(site: Site, channel: Chan
     site.create()
     ran = (site.prefix / "ran").read_text().splitlines()
     assert [line.split()[0] for line in ran] == ["c", "b", "a"]
+
+
+# What cudatoolkit-dev's does: it goes on where a copy failed, and ends with 0. A directory that is
+# there is not copied to.
+COPY = """\
+if test -e "$PREFIX/pkgs" || ! cp -r {source} "$PREFIX/pkgs"; then echo "the copy failed" >&2; fi
+mkdir -p "$PREFIX/lib"
+for file in "$PREFIX"/pkgs/*; do ln -sf "$file" "$PREFIX/lib/${{file##*/}}"; done
+mv "$PREFIX/bin/given" "$PREFIX/bin/taken"
+"""
+FILES = ["lib/one", "lib/two"]
+
+
+@pytest.fixture
+def source(site: Site, channel: Channel) -> Path:
+    """Directory that the script of `toolkit` copies; the prefix requires its two files."""
+    source = site.root.parent / "source"
+    script = COPY.format(source=source)
+    files = {"bin/.toolkit-post-link.sh": script, "bin/given": "a"}
+    channel.add(Package("toolkit", depends=("lib",), files=files))
+    site.relock([channel.url], ["toolkit"], link_scripts=["toolkit"], required_files=FILES)
+    return source
+
+
+def fill(source: Path) -> None:
+    source.mkdir(exist_ok=True)
+    for name in FILES:
+        path = source / Path(name).name
+        path.unlink(missing_ok=True)
+        path.write_text("content")
+
+
+def test_a_script_that_ends_with_0_without_its_files_leaves_no_whole_prefix(
+    site: Site, source: Path
+) -> None:
+    for _ in range(2):  # what the first run left is in no later run's way
+        output = site.create(code=4)
+        assert f"{site.prefix}: lib/one is missing, lib/two is missing; " in output
+        assert "the copy failed" in output
+        assert not state(site).whole
+    fill(source)
+    (source / "one").unlink()
+    assert "lib/one is missing; " in site.create(code=4)
+    fill(source)
+    site.create()
+    assert state(site).whole
+    assert {*FILES, "pkgs/one", "pkgs/two", "bin/taken"} <= site.files()
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda path: path.write_text(""), "empty"),
+        (lambda path: path.symlink_to("nowhere"), "a dangling link"),
+        (lambda path: path.symlink_to(path.name), "a dangling link"),
+        (Path.mkdir, "not a file"),
+    ],
+    ids=["empty", "dangling", "circle", "directory"],
+)
+def test_a_required_file_is_a_file_with_content(
+    site: Site, source: Path, make: Callable[[Path], object], problem: str
+) -> None:
+    fill(source)
+    (source / "two").unlink()
+    make(source / "two")
+    assert f"{site.prefix}: lib/two is {problem}; " in site.create(code=4)
+    assert not state(site).whole
+
+
+def test_a_failed_script_leaves_nothing_to_the_next_run(site: Site, source: Path) -> None:
+    """Neither what it wrote, nor what it did to files of packages."""
+    site.create(code=4)
+    (site.prefix / "pkgs").mkdir()
+    (site.prefix / "pkgs/half").write_text("half a file")
+    (site.prefix / "conda-meta/half.json").write_text("{")
+    fill(source)
+    site.create()
+    assert "pkgs/half" not in site.files()
+    assert not (site.prefix / "conda-meta/half.json").exists()
+
+
+def test_a_required_file_of_a_package_needs_no_script(site: Site, channel: Channel) -> None:
+    site.relock([channel.url], ["tool"], required_files=["bin/tool", "lib/link"])
+    site.create()
+    assert state(site).whole
+
+
+def test_a_whole_prefix_that_has_lost_a_required_file_is_reported_and_kept(
+    site: Site, source: Path
+) -> None:
+    fill(source)
+    site.create()
+    (site.prefix / "pkgs/one").unlink()
+    assert "lib/one is a dangling link; remove this directory" in site.create(code=3)
+    assert "pkgs/two" in site.files()
 
 
 # Kills, and several runs
@@ -343,7 +442,7 @@ def test_a_kill_while_files_are_linked_is_fixed(site: Site, channel: Channel) ->
     for _ in range(20):  # on a busy machine it may be done with linking before it is killed
         with site.start(*site.create_arguments(), program=KILL_WHILE_LINKING + PROGRAM) as process:
             process.communicate(timeout=ENOUGH)
-        if process.returncode == -signal.SIGKILL and not state(site).linked:
+        if process.returncode == -signal.SIGKILL and not state(site).whole:
             break
         shutil.rmtree(site.prefix)
     else:
@@ -355,8 +454,9 @@ def test_a_kill_while_files_are_linked_is_fixed(site: Site, channel: Channel) ->
 
 
 def test_ctrl_c_ends_a_link_script_and_the_next_run_finishes(site: Site, channel: Channel) -> None:
-    script = """\
-if ! test -e "$PREFIX/go"; then
+    go = site.root / "go"
+    script = f"""\
+if ! test -e "{go}"; then
   sleep 600 &
   echo "$!" >"$PREFIX/part"; mv "$PREFIX/part" "$PREFIX/here"
   wait
@@ -371,7 +471,7 @@ fi
         assert process.returncode == 130
     assert has_ended((site.prefix / "here").read_text().strip())
     assert not state(site).whole
-    (site.prefix / "go").touch()
+    go.touch()
     site.create()
     site.compare()
 

@@ -60,7 +60,10 @@ def test_a_package_comes_from_the_channel_that_its_spec_names(
 def test_the_lock_is_one_for_conda_lock_and_for_rattler(
     site: Site, alpha: Channel, beta: Channel
 ) -> None:
-    own: dict[str, Any] = {"link_scripts": ["tool"], "virtual_packages": {"cuda": "10.1"}}
+    own: dict[str, Any] = {
+        "link_scripts": ["tool"], "required_files": ["bin/tool", "lib/a b"],
+        "virtual_packages": {"cuda": "10.1"},
+    }  # fmt: skip
     site.relock([alpha.url, beta.url], ["tool", "pure"], **own)
     from conda_lock.lockfile import parse_conda_lock_file  # warns on import
 
@@ -69,6 +72,7 @@ def test_the_lock_is_one_for_conda_lock_and_for_rattler(
     assert parsed.metadata.sources == ["environment.yml"]
     assert parsed.metadata.custom_metadata == {
         "link_scripts": "tool",
+        "required_files": "bin/tool 'lib/a b'",
         "virtual_packages": "archspec=1=x86_64,cuda=10.1,glibc=2.17,linux=3.10,unix=0",
     }
     environment = LockFile.from_path(site.lock_file).default_environment()
@@ -82,11 +86,16 @@ def test_the_lock_is_one_for_conda_lock_and_for_rattler(
 
 
 def test_a_lock_is_read_as_it_was_written(site: Site, alpha: Channel, beta: Channel) -> None:
-    site.relock([alpha.url, beta.url], ["tool", "pure"], link_scripts=["tool", "lib"])
+    own: dict[str, Any] = {
+        "link_scripts": ["tool", "lib"],
+        "required_files": ["bin/tool", "lib/a b"],
+    }
+    site.relock([alpha.url, beta.url], ["tool", "pure"], **own)
     read = lockfile.read(str(site.lock_file))
     lockfile.write(read, str(site.root / "again.yml"))
     assert (site.root / "again.yml").read_bytes() == site.lock_file.read_bytes()
     assert read.link_scripts == ("tool", "lib")
+    assert read.required_files == ("bin/tool", "lib/a b")
 
 
 def test_the_same_solution_gives_the_same_bytes(site: Site, alpha: Channel, beta: Channel) -> None:
@@ -143,6 +152,49 @@ def test_a_link_script_of_no_package_is_a_typing_error(site: Site, alpha: Channe
     output = site.relock([alpha.url], ["tool"], link_scripts=["tol"], code=2)
     assert "link_scripts: tol: not among the packages" in output
     assert not site.lock_file.exists()
+
+
+@pytest.mark.parametrize("name", ["openmpi", "mpich", "libtool"])
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("{}", 2),
+        ("{}=2.0", 2),
+        ("{}=*=*_0", 2),
+        ("alpha::{}", 2),
+        ("{}=1.0", 0),
+        ("{}=*=external_*", 0),
+        ("{} * external*", 0),
+        ("{}=2.0=external_0", 0),
+        ("{}[build=external_0]", 0),
+    ],
+)
+def test_an_empty_package_for_one_of_the_system_is_locked_only_if_the_file_asks(
+    site: Site, alpha: Channel, name: str, text: str, code: int
+) -> None:
+    alpha.add(Package(name), Package(name, "2.0", build_string="external"))
+    site.ask([alpha.url], ["tool", text.format(name)])
+    output = site.lock("--channel", f"alpha={alpha.url}", code=code)
+    assert site.lock_file.exists() == (code == 0)
+    if code:
+        assert (
+            f"{name} 2.0 external_0 is empty: it stands for {name} of the system\n"
+            f"name a version of {name} that has another build, or ask for this one with "
+            f"{name}=*=external_0\n"
+        ) in output
+
+
+def test_an_empty_package_that_the_file_does_not_name_has_a_warning(
+    site: Site, alpha: Channel
+) -> None:
+    alpha.add(
+        Package("mpi4py", depends=("mpich",)),
+        Package("mpich", build_string="external"),
+        Package("externals", build_string="py37_externals"),
+    )
+    output = site.relock([alpha.url], ["mpi4py", "externals"])
+    assert "warning: mpich 1.0 external_0 is empty" in output
+    assert set(site.locked()) == {"mpi4py", "mpich", "externals"}
 
 
 def test_a_channel_that_cannot_be_read_is_named(site: Site, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,12 +62,14 @@ class Lock:
     content_hash: str
     virtual_packages: str = ""
     link_scripts: tuple[str, ...] = ()
+    required_files: tuple[str, ...] = ()
 
     @property
     def identity(self) -> str:
-        """SHA-256 of the packages in a prefix made from this lock."""
+        """SHA-256 of the packages and scripts that make a prefix from this lock."""
         held = sorted(f"{p.name} {p.version} {p.build} {p.sha256}\n" for p in self.packages)
-        return hashlib.sha256("".join([self.platform, "\n", *held]).encode()).hexdigest()
+        run = sorted(f"{name}\n" for name in self.link_scripts)
+        return hashlib.sha256("".join([self.platform, "\n", *held, *run]).encode()).hexdigest()
 
 
 def write(lock: Lock, path: str) -> None:
@@ -91,7 +94,8 @@ def write(lock: Lock, path: str) -> None:
         from conda_lock.models.channel import Channel
     custom = {
         "virtual_packages": lock.virtual_packages,
-        "link_scripts": " ".join(lock.link_scripts),
+        "link_scripts": shlex.join(lock.link_scripts),
+        "required_files": shlex.join(lock.required_files),
     }
     content = models.Lockfile(
         package=[_to_model(models, package, lock.platform) for package in lock.packages],
@@ -171,7 +175,8 @@ def _parse(data: object) -> Lock:
         source=sources[0] if sources else "",
         content_hash=_value(meta, "content_hash", dict).get(platforms[0]) or "",
         virtual_packages=_value(custom, "virtual_packages", str, ""),
-        link_scripts=tuple(_value(custom, "link_scripts", str, "").split()),
+        link_scripts=_words(custom, "link_scripts"),
+        required_files=_words(custom, "required_files"),
     )
 
 
@@ -223,6 +228,13 @@ def _value(data: object, key: str, kind: type[T], default: T | None = None) -> T
         problem = "missing" if found is None else f"not of type {kind.__name__}"
         raise _UnusableError(f"no conda-lock.yml: {key}: {problem}")
     return found
+
+
+def _words(custom: object, key: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(_value(custom, key, str, "")))
+    except ValueError as error:
+        raise _UnusableError(f"no conda-lock.yml: {key}: {error}") from error
 
 
 def _build_of(url: str) -> str:

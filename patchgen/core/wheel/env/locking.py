@@ -55,6 +55,7 @@ def make_lock(
         content_hash=environment.content_hash(platform),
         virtual_packages=",".join(f"{name}={version}" for name, version in assumed.items()),
         link_scripts=environment.link_scripts,
+        required_files=environment.required_files,
     )
     lockfile.write(lock, output)
     return lock

@@ -1,4 +1,7 @@
-"""Marker file of a prefix that this tool makes: written first, and again when complete."""
+"""Marker file of a prefix that this tool makes: written first, and again when complete.
+
+A prefix that is not complete is made anew, so no progress is recorded.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,10 @@ NAME = os.path.join("conda-meta", "switchml-patch")
 
 @dataclass(frozen=True)
 class Marker:
-    """Progress of making a prefix from a lock."""
+    """What a prefix was made from."""
 
     lock: str
     """`Lock.identity`."""
-    linked: bool = False
-    """Whether all packages are in place."""
-    scripts: tuple[str, ...] = ()
-    """Packages whose post-link script has run."""
     whole: bool = False
     """Whether the prefix is complete."""
     named: str | None = None
@@ -43,11 +42,10 @@ def read(prefix: str) -> Marker | None:
     path = os.path.join(prefix, NAME)
     try:
         with open(path, encoding="utf-8") as file:
-            data = json.load(file)
-        return Marker(**{**data, "scripts": tuple(data["scripts"])})
+            return Marker(**json.load(file))
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError) as error:
         raise TreeError(f"{path}: cannot be understood; remove {prefix}") from error
 
 

@@ -1,4 +1,4 @@
-"""Makes a prefix from a lock: verified, resumable, one process at a time."""
+"""Makes a prefix from a lock: verified, whole or made anew, one process at a time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import dataclasses
 import json
 import logging
 import os
+import shutil
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,20 +19,20 @@ from patchgen.core.wheel.env.marker import Marker
 from patchgen.errors import ToolError, TreeError, file_errors
 from patchgen.system import files
 from patchgen.system import lock as locking
-from patchgen.system.process import Program, capture
+from patchgen.system.process import CompletedRun, Program, capture
 
 if TYPE_CHECKING:
     from rattler import RepoDataRecord
 
 _LOGGER = logging.getLogger(__name__)
 _MESSAGES = ".messages.txt"
-_TAIL = 20  # last output lines of a failed script
+_TAIL = 20  # last output lines of a script
 
 
 def create_prefix(
     lock: Lock, prefix: str, cache: str, environ: Mapping[str, str], named: str | None = None
 ) -> None:
-    """Make a prefix, or complete an unfinished one. Logs each step.
+    """Make a prefix, anew if it is unfinished. Logs each step.
 
     Args:
         lock: packages of the prefix.
@@ -40,8 +42,10 @@ def create_prefix(
         named: path of the prefix for its files and scripts; None: its own.
 
     Raises:
-        TreeError: the prefix holds something else, another run is making it, or a hash is wrong.
-        ToolError: a package cannot be fetched or linked, or its script failed.
+        TreeError: the prefix holds something else, another run is making it, a hash is wrong, or
+            a complete prefix has lost a required file.
+        ToolError: a package cannot be fetched or linked, its script failed, or a required file is
+            missing.
         FileError: the file system refused.
     """
     prefix = os.path.abspath(prefix)
@@ -49,34 +53,66 @@ def create_prefix(
         os.makedirs(prefix, exist_ok=True)
         with locking.held(prefix):
             state = _state(lock, prefix, named or prefix)
-            _create(lock, prefix, cache, environ, state)
+            if not state.whole:
+                _create(lock, prefix, cache, environ, state)
+            elif lost := _missing(lock, named or prefix):
+                raise TreeError(f"{prefix}: {lost}; remove this directory and create it again")
 
 
 def _create(lock: Lock, prefix: str, cache: str, environ: Mapping[str, str], state: Marker) -> None:
     named = state.named or prefix
-    if not state.linked:
-        for path in Path(prefix, "conda-meta").glob("*.json"):
-            path.unlink()  # left by a killed run: everything is linked again
-        archives = packages.fetch(lock.packages, os.path.join(cache, packages.STORE))
-        marker.write(prefix, state)
-        _LOGGER.info("linking %d packages into %s", len(archives), prefix)
-        asyncio.run(_link(lock, archives, prefix, named, os.path.join(cache, "packages")))
-        for package in lock.packages:
-            _name_origin(prefix, package)
-        state = dataclasses.replace(state, linked=True)
-        marker.write(prefix, state)
+    archives = packages.fetch(lock.packages, os.path.join(cache, packages.STORE))
+    marker.write(prefix, state)
+    _clear(prefix)
+    _LOGGER.info("linking %d packages into %s", len(archives), prefix)
+    asyncio.run(_link(lock, archives, prefix, named, os.path.join(cache, "packages")))
     for package in lock.packages:
-        if not os.path.isfile(_script(prefix, package)) or package.name in state.scripts:
-            continue
-        if package.name not in lock.link_scripts:
-            _LOGGER.info("not run: the post-link script of %s", package.name)
-            continue
-        _LOGGER.info("running the post-link script of %s", package.name)
+        _name_origin(prefix, package)
+    output = "".join(
         _run_script(named, package, environ)
-        state = dataclasses.replace(state, scripts=(*state.scripts, package.name))
-        marker.write(prefix, state)
-    if not state.whole:
-        marker.write(prefix, dataclasses.replace(state, whole=True))
+        for package in lock.packages
+        if _may_run(lock, prefix, package)
+    )
+    if missing := _missing(lock, named):
+        raise ToolError(
+            f"{prefix}: {missing}; see required_files in the environment file. "
+            f"The next run makes the environment anew.{output}"
+        )
+    marker.write(prefix, dataclasses.replace(state, whole=True))
+
+
+def _clear(prefix: str) -> None:
+    """Remove everything but the marker: packages and scripts of an earlier run may be half done."""
+    meta, own = os.path.split(marker.NAME)
+    left = [
+        entry
+        for directory, kept in ((prefix, meta), (os.path.join(prefix, meta), own))
+        for entry in os.scandir(directory)
+        if entry.name != kept
+    ]
+    if left:
+        _LOGGER.info("removing what an unfinished run left in %s", prefix)
+    for entry in left:
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        else:
+            os.unlink(entry.path)
+
+
+def _missing(lock: Lock, prefix: str) -> str:
+    """Return what is wrong with required files; empty if nothing is."""
+    found = ((file, _problem(os.path.join(prefix, file))) for file in lock.required_files)
+    return ", ".join(f"{file} is {problem}" for file, problem in found if problem)
+
+
+def _problem(path: str) -> str | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return "a dangling link" if os.path.islink(path) else "missing"
+    if not stat.S_ISREG(status.st_mode):
+        return "not a file"
+    return None if status.st_size else "empty"
 
 
 def _state(lock: Lock, prefix: str, named: str) -> Marker:
@@ -159,8 +195,21 @@ def _script(prefix: str, package: Package) -> str:
     return os.path.join(prefix, "bin", f".{package.name}-post-link.sh")
 
 
-def _run_script(prefix: str, package: Package, environ: Mapping[str, str]) -> None:
-    """Run a post-link script as conda does. Its processes end with it, and with this one."""
+def _may_run(lock: Lock, prefix: str, package: Package) -> bool:
+    """Return whether a package has a post-link script, and the lock allows it."""
+    if not os.path.isfile(_script(prefix, package)):
+        return False
+    allowed = package.name in lock.link_scripts
+    how = "running" if allowed else "not run:"
+    _LOGGER.info("%s the post-link script of %s", how, package.name)
+    return allowed
+
+
+def _run_script(prefix: str, package: Package, environ: Mapping[str, str]) -> str:
+    """Run a post-link script as conda does, and return its last output.
+
+    Its processes end with it, and with this one.
+    """
     binaries = os.path.join(prefix, "bin")
     path = environ.get("PATH", os.defpath)
     own = {
@@ -174,10 +223,15 @@ def _run_script(prefix: str, package: Package, environ: Mapping[str, str]) -> No
     }
     command = ["bash", _script(prefix, package)]
     ended = capture(Program(command, binaries, own, supervised=True), limit=None)
+    output = f"return code {ended.code}{_tail(ended)}{_messages(prefix)}"
     if ended.code != 0:
-        lines = ended.err.decode(errors="replace").splitlines()
-        tail = "\n".join([f"return code {ended.code}", *lines[-_TAIL:]])
-        raise ToolError(f"the post-link script of {package.name} failed: {tail}{_messages(prefix)}")
+        raise ToolError(f"the post-link script of {package.name} failed: {output}")
+    return f"\nthe post-link script of {package.name} ended with {output}"
+
+
+def _tail(ended: CompletedRun) -> str:
+    lines = b"\n".join([ended.out.strip(), ended.err.strip()]).decode(errors="replace").splitlines()
+    return "".join(f"\n{line}" for line in lines[-_TAIL:] if line)
 
 
 def _messages(prefix: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,9 @@ from patchgen.errors import OptionsError, ToolError
 
 if TYPE_CHECKING:
     from rattler import GenericVirtualPackage, MatchSpec, RepoDataRecord
+
+_LOGGER = logging.getLogger(__name__)
+_EXTERNAL = "external"  # in a build string: an empty package that stands for one of the system
 
 
 def solve(
@@ -32,17 +36,18 @@ def solve(
         cache: directory of channel indexes.
 
     Raises:
-        OptionsError: a spec is invalid, or there is no solution.
+        OptionsError: a spec is invalid, there is no solution, or an empty package would serve it.
         ToolError: a channel cannot be read.
     """
     import rattler  # slow to import
     from rattler.exceptions import GatewayError, SolverError
 
+    wanted = [_spec(text) for text in specs]
     try:
         records = asyncio.run(
             rattler.solve(
                 [rattler.MultiSource(channel.name, channel.locations) for channel in channels],
-                [_spec(text) for text in specs],
+                wanted,
                 gateway=rattler.Gateway(cache_dir=Path(cache)),
                 platforms=[rattler.Subdir(platform), rattler.Subdir("noarch")],
                 virtual_packages=[_virtual(*item) for item in virtual.items()],
@@ -60,7 +65,31 @@ def solve(
         raise ToolError(
             f"a channel cannot be read: {error}\nname a mirror of it with --channel NAME=URL"
         ) from error
-    return tuple(sorted(map(_package, records), key=lambda package: package.name))
+    packages = tuple(sorted(map(_package, records), key=lambda package: package.name))
+    _refuse_external(packages, wanted)
+    return packages
+
+
+def _refuse_external(packages: Iterable[Package], specs: Iterable[MatchSpec]) -> None:
+    """Refuse a package of a spec that holds nothing, unless the spec itself asks for this build."""
+    builds: dict[str, str] = {}
+    for spec in specs:
+        name = spec.name.normalized
+        builds[name] = builds.get(name, "") + (spec.build or "")
+    for package in packages:
+        if _EXTERNAL not in package.build.split("_"):
+            continue
+        name = package.name
+        what = (
+            f"{name} {package.version} {package.build} is empty: it stands for {name} of the system"
+        )
+        if name not in builds:
+            _LOGGER.info("warning: %s", what)
+        elif _EXTERNAL not in builds[name]:
+            raise OptionsError(
+                f"{what}\nname a version of {name} that has another build, or ask for this one "
+                f"with {name}=*={package.build}"
+            )
 
 
 def _spec(text: str) -> MatchSpec:
@@ -101,9 +130,20 @@ def _package(record: RepoDataRecord) -> Package:
 
 
 def depends(specs: Iterable[str]) -> dict[str, str]:
-    """Return versions of dependencies by name, joined if a name occurs several times."""
-    found: dict[str, list[str]] = {}
+    """Return VERSION or VERSION BUILD of dependencies by name.
+
+    Versions are joined where a name occurs several times, and the first build is kept.
+    """
+    import rattler
+
+    found: dict[str, list[MatchSpec]] = {}
     for text in specs:
-        name, _, rest = text.partition(" ")
-        found.setdefault(name, []).extend(rest.split()[:1])
-    return {name: ",".join(versions) for name, versions in found.items()}
+        spec = rattler.MatchSpec(text, strict=False)
+        found.setdefault(spec.name.normalized, []).append(spec)
+    return {name: _join(known) for name, known in found.items()}
+
+
+def _join(specs: Sequence[MatchSpec]) -> str:
+    versions = ",".join(dict.fromkeys(spec.version for spec in specs if spec.version))
+    build = next((spec.build for spec in specs if spec.build), None)
+    return f"{versions or '*'} {build}" if build else versions

@@ -1,7 +1,8 @@
 """Environment file: channels, dependencies, and settings of this tool.
 
 The key `x-switchml`, which other tools ignore, has `link_scripts`, the packages whose post-link
-script may run, and `virtual_packages`, which the solver assumes about the machine.
+script may run; `required_files`, paths in the finished prefix; and `virtual_packages`, which the
+solver assumes about the machine.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _PLATFORM = re.compile(r"linux-[a-z0-9]+")
 _MACHINES = {"64": "x86_64"}
 _BASE = {"glibc": "2.17", "linux": "3.10", "unix": "0"}  # manylinux2014: the oldest supported
 _KNOWN = {"name", "channels", "dependencies", KEY}
+_OWN = {"link_scripts", "required_files", "virtual_packages"}
 
 
 # conda's own meaning of the name; both channels have the same priority.
@@ -46,11 +48,15 @@ class EnvironmentFile:
     channels: tuple[str, ...]
     dependencies: tuple[str, ...]
     link_scripts: tuple[str, ...] = ()
+    required_files: tuple[str, ...] = ()
     virtual_packages: tuple[tuple[str, str], ...] = ()
 
     def content_hash(self, platform: str) -> str:
-        """Return the SHA-256 of what a solution depends on."""
-        content = [self.channels, self.dependencies, self.link_scripts, self.virtual_packages]
+        """Return the SHA-256 of what a lock depends on."""
+        content = [
+            self.channels, self.dependencies, self.link_scripts, self.required_files,
+            self.virtual_packages,
+        ]  # fmt: skip
         return files.digest([platform, *content])
 
     def virtual(self, platform: str) -> dict[str, str]:
@@ -87,8 +93,8 @@ def load(path: str) -> EnvironmentFile:
     if unknown:
         raise OptionsError(f"{path}: {', '.join(unknown)}: unknown; known are {_listed(_KNOWN)}")
     own = data.get(KEY) or {}
-    if not isinstance(own, dict) or set(own) - {"link_scripts", "virtual_packages"}:
-        raise OptionsError(f"{path}: {KEY}: may hold link_scripts and virtual_packages only")
+    if not isinstance(own, dict) or set(own) - _OWN:
+        raise OptionsError(f"{path}: {KEY}: may hold only {_listed(_OWN)}")
     virtual = own.get("virtual_packages") or {}
     if not isinstance(virtual, dict) or not all(isinstance(v, str) for v in virtual.values()):
         raise OptionsError(f"{path}: {KEY}: virtual_packages: write versions in quotes")
@@ -97,10 +103,16 @@ def load(path: str) -> EnvironmentFile:
         channels=_strings(path, "channels", data.get("channels")),
         dependencies=_strings(path, "dependencies", data.get("dependencies")),
         link_scripts=_strings(path, "link_scripts", own.get("link_scripts")),
+        required_files=_strings(path, "required_files", own.get("required_files")),
         virtual_packages=tuple(sorted((str(k).lstrip("_"), v) for k, v in virtual.items())),
     )
     if not environment.dependencies:
         raise OptionsError(f"{path}: dependencies: there are none")
+    for inside in environment.required_files:
+        if not inside.isprintable() or not {"", ".", ".."}.isdisjoint(inside.split("/")):
+            raise OptionsError(
+                f"{path}: required_files: {inside!r}: write a path in the prefix, such as bin/nvcc"
+            )
     return environment
 
 

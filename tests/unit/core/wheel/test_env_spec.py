@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -20,6 +21,7 @@ channels: [one, nodefaults, two]
 dependencies: [a, b>=1]
 x-switchml:
   link_scripts: [a]
+  required_files: [bin/a, lib/b c]
   virtual_packages: {cuda: "10.1", __glibc: "2.28"}
 """
 
@@ -35,6 +37,7 @@ def test_all_that_a_file_says_is_read(tmp_path: Path) -> None:
     assert found.channels == ("one", "two")
     assert found.dependencies == ("a", "b>=1")
     assert found.link_scripts == ("a",)
+    assert found.required_files == ("bin/a", "lib/b c")
     assert found.virtual_packages == (("cuda", "10.1"), ("glibc", "2.28"))
 
 
@@ -53,12 +56,25 @@ def test_all_that_a_file_says_is_read(tmp_path: Path) -> None:
         ("dependencies: [a]\nx-switchml: [b]", "x-switchml: may hold"),
         ("dependencies: [a]\nx-switchml: {scripts: [b]}", "x-switchml: may hold"),
         ("dependencies: [a]\nx-switchml: {link_scripts: b}", "link_scripts: must be a list"),
+        ("dependencies: [a]\nx-switchml: {required_files: b}", "required_files: must be a list"),
+        ("dependencies: [a]\nx-switchml: {required_files: [1]}", "required_files: must be a list"),
         ("dependencies: [a]\nx-switchml: {virtual_packages: {cuda: 10.1}}", "in quotes"),
     ],
 )
 def test_what_cannot_be_locked_is_refused_by_name(tmp_path: Path, text: str, named: str) -> None:
     with pytest.raises(OptionsError, match=named):
         load(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["/bin/nvcc", "../nvcc", "bin/../../nvcc", "", ".", "./nvcc", "bin//nvcc", "bin/", "a\0b"],
+)
+def test_a_required_file_is_a_path_in_the_prefix(tmp_path: Path, file: str) -> None:
+    own = json.dumps({"required_files": ["bin/a", file]})
+    with pytest.raises(OptionsError, match="write a path in the prefix") as caught:
+        load(tmp_path, f"dependencies: [a]\nx-switchml: {own}")
+    assert repr(file) in str(caught.value)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -73,6 +89,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         ("b>=1", "b>=2", False),
         ("one, nodefaults, two", "two, one", False),
         ("link_scripts: [a]", "link_scripts: []", False),
+        ("bin/a, ", "", False),
         ('"10.1"', '"10.2"', False),
     ],
 )
@@ -130,9 +147,15 @@ def test_a_password_never_gets_into_a_lock(text: str) -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_several_dependencies_on_one_package_are_joined() -> None:
-    found = depends(["a", "b >=1,<2", "c 1.0 h0_0", "b !=1.5"])
-    assert found == {"a": "", "b": ">=1,<2,!=1.5", "c": "1.0"}
+def test_dependencies_on_one_package_are_joined_and_keep_their_build() -> None:
+    found = depends([
+        "a", "b >=1,<2", "c 1.0 h0_0", "b !=1.5", "abi 3.7.* *_cp37m", "abi 3.7.*", "d>=1",
+        "e[build=mkl]",
+    ])  # fmt: skip
+    assert found == {
+        "a": "", "b": ">=1,<2,!=1.5", "c": "==1.0 h0_0", "abi": "3.7.* *_cp37m", "d": ">=1",
+        "e": "* mkl",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["environment.yml", "environment-cpu.yml"])

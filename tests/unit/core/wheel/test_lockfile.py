@@ -47,9 +47,26 @@ def test_another_archive_of_the_same_name_is_another_identity(tmp_path: Path) ->
     assert one.identity == read(tmp_path, entry("a")).identity
 
 
+def test_another_link_script_is_another_identity(tmp_path: Path) -> None:
+    found = {
+        read(tmp_path, entry("a"), custom_metadata={"link_scripts": scripts}).identity
+        for scripts in ("", "a", "a b", "b a")
+    }
+    assert len(found) == 3
+
+
 def test_a_package_of_two_categories_is_one(tmp_path: Path) -> None:
     (package,) = read(tmp_path, entry("a", category="main"), entry("a", category="dev")).packages
     assert (package.version, package.build) == ("1.0", "h_0")  # by the name of its archive
+
+
+def test_scripts_and_files_are_words_of_a_shell(tmp_path: Path) -> None:
+    custom = {"link_scripts": "a b", "required_files": "bin/a 'lib/b c'"}
+    found = read(tmp_path, entry("a"), custom_metadata=custom)
+    assert found.link_scripts == ("a", "b")
+    assert found.required_files == ("bin/a", "lib/b c")
+    with pytest.raises(OptionsError, match="required_files: No closing quotation"):
+        read(tmp_path, entry("a"), custom_metadata={"required_files": "'a"})
 
 
 @pytest.mark.parametrize(
