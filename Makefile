@@ -125,6 +125,10 @@ test-real: packages $(VENV)/dev ## Test with the real client library; SWITCHML_S
 test-pythons: $(VENV)/dev ## Run the unit tests on each supported Python that is here
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test-pythons
 
+.PHONY: test-channels
+test-channels: $(VENV)/dev ## Solve the environment files on conda's public channels and test the result
+	@SWITCHML_TEST_CHANNELS=public $(BIN)/python -m pytest -ra tests/integration/env/test_shipped.py $(ARGS)
+
 .PHONY: test-rebuild
 test-rebuild: packages $(VENV)/dev ## Compile again as another user, without namespaces, with caches
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test-rebuild

@@ -56,7 +56,7 @@ def least(path: Path) -> dict[str, str]:
 
     found = {}
     for text in spec.load(str(path)).dependencies:
-        parts = re.fullmatch(r"(?:\w+::)?([\w-]+)(?:>?=([\d.]+))?(?:,?<.*)?", text)
+        parts = re.fullmatch(r"(?:\w+::)?([\w-]+)(?:>?=([\d.]+))?(?:,?<.*|=\*=\S+)?", text)
         assert parts, text
         found[parts[1]] = parts[2] or ""
     return found
