@@ -126,8 +126,8 @@ test-pythons: $(VENV)/dev ## Run the unit tests on each supported Python that is
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test-pythons
 
 .PHONY: test-channels
-test-channels: $(VENV)/dev ## Solve the environment files on conda's public channels and test the result
-	@SWITCHML_TEST_CHANNELS=public $(BIN)/python -m pytest -ra tests/integration/env/test_shipped.py $(ARGS)
+test-channels: $(VENV)/dev ## Solve the environment files on conda's public channels, and test the result
+	@PATH="$(abspath $(BIN)):$$PATH" ci/test-channels
 
 .PHONY: test-rebuild
 test-rebuild: packages $(VENV)/dev ## Compile again as another user, without namespaces, with caches
