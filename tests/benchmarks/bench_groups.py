@@ -6,9 +6,8 @@ Each later group sums the probe again.
 
 from __future__ import annotations
 
-import statistics
-
 import pytest
+from pairs import Comparison
 from support.launcher import Launcher
 
 GROUPS = 6
@@ -17,7 +16,7 @@ TURNS = 3
 
 @pytest.mark.parametrize("world", [2, 8, 16, 32])
 def test_groups(launch: Launcher, world: int) -> None:
-    """Prints medians over the groups. A group takes as long as its slowest rank."""
+    """A group takes as long as its slowest rank."""
 
     def times(*, preload: bool, disabled: bool) -> list[float]:
         ranks = launch(
@@ -34,10 +33,6 @@ def test_groups(launch: Launcher, world: int) -> None:
         stock += times(preload=False, disabled=False)
         patched += times(preload=True, disabled=True)
         delegating += times(preload=True, disabled=False)
-    reference = statistics.median(stock)
     for name, found in (("nothing delegates", patched), ("it delegates", delegating)):
-        ours = statistics.median(found)
-        print(
-            f"\ngroup of {world} ranks, {name}: {ours * 1e3:.1f} ms, unpatched "
-            f"{reference * 1e3:.1f} ms, ratio {ours / reference:.2f}"
-        )
+        comparison = Comparison(found, stock).describe("unpatched", unit="ms", per_second=1e3)
+        print(f"\ngroup of {world} ranks, {name}: {comparison}")

@@ -1,6 +1,6 @@
 """Cost of the patch: calls that stay with Gloo, and delegated calls against the bare library.
 
-Run by `make bench`. Each benchmark prints a ratio of the best of alternating runs.
+Run by `make bench`. Each benchmark prints the median ratio of alternating runs, and its spread.
 """
 
 from __future__ import annotations
@@ -11,19 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pairs import measure_best
+from pairs import Comparison, compare, read_comparisons
 from support.device import compile_options, link_options
 from support.launcher import Launcher
 
 from patchgen.core.patch import render
 from patchgen.core.torch import probe_torch
 
-ROUNDS = 8
+PAIRS = 9
 
 
-def show(name: str, ours: float, reference: float, what: str) -> None:
-    microseconds = f"{ours * 1e6:.1f} us, {what} {reference * 1e6:.1f} us"
-    print(f"\n{name}: {microseconds}, ratio {ours / reference:.3f}")
+def show(name: str, comparison: Comparison, reference: str) -> None:
+    print(f"\n{name}: {comparison.describe(reference, unit='us', per_second=1e6)}")
 
 
 def time_ranks(launch: Launcher, arguments: dict[str, object], **given: Any) -> float:
@@ -39,10 +38,8 @@ def test_fallback(launch: Launcher) -> None:
     def seconds(*, preload: bool) -> float:
         return time_ranks(launch, arguments, preload=preload, fresh=True)
 
-    ours, stock = measure_best(
-        lambda: seconds(preload=True), lambda: seconds(preload=False), ROUNDS
-    )
-    show("64 concurrent float64 allreduces, each", ours, stock, "unpatched torch")
+    found = compare(lambda: seconds(preload=True), lambda: seconds(preload=False), PAIRS)
+    show("64 concurrent float64 allreduces, each", found, "unpatched torch")
 
 
 @pytest.mark.parametrize(
@@ -59,8 +56,8 @@ def test_failover(launch: Launcher, size: str, concurrent: int, rounds: int) -> 
     def seconds(failover: str) -> float:
         return time_ranks(launch, arguments, config=config, env={"SWITCHML_FAILOVER": failover})
 
-    ours, without = measure_best(lambda: seconds("1"), lambda: seconds("0"), ROUNDS)
-    show(f"failover, {concurrent} of {size}", ours, without, "without it")
+    found = compare(lambda: seconds("1"), lambda: seconds("0"), PAIRS)
+    show(f"failover, {concurrent} of {size}", found, "without it")
 
 
 def test_pieces(torch_python: Path, tmp_path: Path) -> None:
@@ -72,9 +69,8 @@ def test_pieces(torch_python: Path, tmp_path: Path) -> None:
     command = ["g++", *compile_options(torch), "-O3", f"-I{tmp_path}", str(source), "-pthread"]
     subprocess.run([*command, "-o", tmp_path / "rows", *link_options(torch)], check=True)
     for size in (2**20, 2**22, 2**24, 2**25):
-        output = subprocess.check_output([tmp_path / "rows", str(size)], text=True).split()
-        ours, fresh = map(float, output)
-        show(f"{size >> 20} Mi of bfloat16 to float32 and back", ours, fresh, "new memory")
+        found = read_comparisons(subprocess.check_output([tmp_path / "rows", str(size)], text=True))
+        show(f"{size >> 20} Mi of bfloat16 to float32 and back", found["pieces"], "new memory")
 
 
 @pytest.fixture(scope="module")
@@ -107,5 +103,5 @@ def test_delegated(launch: Launcher, direct: Path, size: str, rounds: int) -> No
         ]
         return max(float(process.communicate()[0]) for process in processes)
 
-    ours, reference = measure_best(through_torch, bare, ROUNDS)
-    show(f"delegated allreduce of {size}", ours, reference, "the client library")
+    found = compare(through_torch, bare, PAIRS)
+    show(f"delegated allreduce of {size}", found, "the client library")

@@ -1,14 +1,14 @@
 """Start of ranks by `switchml-patch run`, compared with torchrun.
 
-Prints the best of 5 alternating runs of both, as whole processes, and their ratio. A first run
-builds the plugin.
+Prints the median of 9 runs of both, as whole processes, and their ratio. A first run builds the
+plugin.
 """
 
 from __future__ import annotations
 
 import os
 
-from pairs import SCRIPT, measure_best, measure_wall, show
+from pairs import SCRIPT, compare, measure_wall, show
 
 from patchgen.system.ports import free_port
 
@@ -34,10 +34,8 @@ def main() -> None:
     ranks = [PYTHON, "-c", "pass"]
     run = [SCRIPT, "run", "--", *ranks]
     measure_wall(run)
-    best, least = measure_best(
-        lambda: measure_wall(run), lambda: measure_wall([*torchrun(), *ranks]), 5
-    )
-    show("run", best, "torchrun", least, limit=1.4)
+    found = compare(lambda: measure_wall(run), lambda: measure_wall([*torchrun(), *ranks]), 9)
+    show("run", found, "torchrun", limit=1.4)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Alternating measurements of two functions, and a limit of their ratio."""
+"""Comparisons of two things that are timed in turns: the median of their ratios, and its spread."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 SCRIPT = os.path.join(os.path.dirname(sys.executable), "switchml-patch")
 
@@ -33,25 +34,57 @@ def measure_cpu(command: Sequence[str], *, check: bool = True) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def measure_median(
-    first: Callable[[], float], second: Callable[[], float], runs: int
-) -> tuple[float, float]:
-    """Return the pair with the median ratio of two measurements, which take turns."""
-    pairs = [(first(), second()) for _ in range(runs)]
-    ratio = statistics.median_low(a / b for a, b in pairs)
-    return next((a, b) for a, b in pairs if a / b == ratio)
+@dataclass(frozen=True)
+class Comparison:
+    """Times of the measured thing and of its reference, in seconds, by pair."""
+
+    ours: Sequence[float]
+    reference: Sequence[float]
+
+    @property
+    def ratios(self) -> list[float]:
+        """Ratio of each pair, in ascending order."""
+        return sorted(a / b for a, b in zip(self.ours, self.reference))
+
+    @property
+    def ratio(self) -> float:
+        """Median of the ratios."""
+        return statistics.median(self.ratios)
+
+    def describe(self, reference: str, *, unit: str = "s", per_second: float = 1) -> str:
+        """Return both median times and the ratio with its spread, as one line."""
+        ours, theirs = (
+            f"{statistics.median(times) * per_second:.3f} {unit}"
+            for times in (self.ours, self.reference)
+        )
+        return f"{ours}, {reference} {theirs}, ratio {self.describe_ratio()}"
+
+    def describe_ratio(self) -> str:
+        """Return the median ratio and the range of the ratios."""
+        ratios = self.ratios
+        return f"{self.ratio:.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}, {len(ratios)} pairs)"
 
 
-def measure_best(
-    first: Callable[[], float], second: Callable[[], float], runs: int
-) -> tuple[float, float]:
-    """Return the least values of two measurements, which take turns."""
-    pairs = [(first(), second()) for _ in range(runs)]
-    return min(a for a, _ in pairs), min(b for _, b in pairs)
+def compare(ours: Callable[[], float], reference: Callable[[], float], pairs: int) -> Comparison:
+    """Take two measurements in turns, so that a slower machine slows both."""
+    found = [(ours(), reference()) for _ in range(pairs)]
+    return Comparison([a for a, _ in found], [b for _, b in found])
 
 
-def show(name: str, ours: float, what: str, reference: float, limit: float) -> None:
-    """Print both times and their ratio; exit with an error if it is above the limit."""
-    print(f"{name} {ours:.3f} s, {what} {reference:.3f} s, ratio {ours / reference:.2f}")
-    if ours > limit * reference:
-        sys.exit(f"the ratio is above {limit}")
+def read_comparisons(output: str) -> dict[str, Comparison]:
+    """Return the comparisons, by name, in the lines that `compare` of timing.hpp prints."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for line in output.splitlines():
+        name, ours, reference = line.split()
+        found.setdefault(name, []).append((float(ours), float(reference)))
+    return {
+        name: Comparison([a for a, _ in pairs], [b for _, b in pairs])
+        for name, pairs in found.items()
+    }
+
+
+def show(name: str, comparison: Comparison, reference: str, limit: float) -> None:
+    """Print a comparison; exit with an error if the median ratio is above the limit."""
+    print(f"{name} {comparison.describe(reference)}")
+    if comparison.ratio > limit:
+        sys.exit(f"the median ratio is above {limit}")

@@ -1,13 +1,13 @@
 // Times packing and unpacking in fewer bits beside a copy of the same tensor, on one thread.
 //
-//   quantize BYTES     prints the seconds of a copy, then of each step: its name and the seconds
+//   quantize BYTES     prints for each step and pair: its name, its seconds and those of a copy
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "base/SwitchMLQuantize.hpp"
@@ -24,24 +24,27 @@ int main(int, char** arguments) {
   std::generate(values.begin(), values.end(), [&] { return normal(random); });
   const float* const given = values.data();
 
-  std::printf("copy %.9f\n",
-              best([&] { std::memcpy(results.data(), given, numel * sizeof(float)); }));
+  const auto copy = [&] { std::memcpy(results.data(), given, numel * sizeof(float)); };
   for (const unsigned bits : {8U, 4U, 2U, 1U}) {
     for (const bool stochastic : {false, true}) {
       const quantize::Format format{bits, 8, 512, stochastic};
       const quantize::Range all{0, format.buckets(numel)};
       std::vector<std::int32_t> scales(all.last);
       std::vector<std::uint32_t> words(format.words(numel));
-      const auto* const name = stochastic ? "stochastic" : "nearest";
-      const double scaled =
-          best([&] { quantize::largest(format, given, numel, scales.data(), all); });
-      const double packed = best(
-          [&] { quantize::encode(format, given, numel, scales.data(), 1, words.data(), all); });
-      const double unpacked = best([&] {
-        quantize::decode(format, words.data(), scales.data(), 8, results.data(), numel, all);
-      });
-      std::printf("%u-%s-scales %.9f\n%u-%s-packing %.9f\n%u-%s-unpacking %.9f\n", bits, name,
-                  scaled, bits, name, packed, bits, name, unpacked);
+      const auto name = std::to_string(bits) + (stochastic ? "-stochastic-" : "-nearest-");
+      compare(
+          name + "scales", [&] { quantize::largest(format, given, numel, scales.data(), all); },
+          copy);
+      compare(
+          name + "packing",
+          [&] { quantize::encode(format, given, numel, scales.data(), 1, words.data(), all); },
+          copy);
+      compare(
+          name + "unpacking",
+          [&] {
+            quantize::decode(format, words.data(), scales.data(), 8, results.data(), numel, all);
+          },
+          copy);
     }
   }
 }

@@ -1,11 +1,10 @@
 // Times bfloat16 on its way through float32 and back, in the parts of a default job: through the
 // pieces that stay, and through a row that is new for each call.
 //
-//   rows NUMEL     prints the seconds of both
+//   rows NUMEL     prints for each pair the seconds of both
 
 #include <ATen/ATen.h>
 
-#include <cstdio>
 #include <cstdlib>
 
 #include "SwitchMLCodec.hpp"
@@ -32,7 +31,7 @@ int main(int, char** arguments) {
   const auto numel = static_cast<std::int64_t>(std::strtoull(arguments[1], nullptr, 10));
   const auto tensor = at::ones({numel}, at::kBFloat16);
   const Parts parts({tensor});
-  const auto stay = best([&] {
+  const auto pieces = [&] {
     Row row(parts, parts, at::kFloat);
     inParts(
         numel,
@@ -41,8 +40,8 @@ int main(int, char** arguments) {
           row.fill(first, last);
         },
         [&](auto first, auto last) { row.giveBack(first, last); });
-  });
-  const auto fresh = best([&] {
+  };
+  const auto fresh = [&] {
     const auto row = tensor.new_empty({numel}, at::kFloat);
     const auto partOf = [&](const at::Tensor& whole, auto first, auto last) {
       return whole.narrow(0, first, last - first);
@@ -53,6 +52,6 @@ int main(int, char** arguments) {
         [&](auto first, auto last) {
           partOf(tensor, first, last).copy_(partOf(row, first, last));
         });
-  });
-  std::printf("%.9f %.9f\n", stay, fresh);
+  };
+  compare("pieces", pieces, fresh);
 }
