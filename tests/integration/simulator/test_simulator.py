@@ -123,7 +123,7 @@ def test_large_tensors_and_several_outstanding_jobs(
 def test_a_job_begins_before_the_last_answers_of_the_one_before(
     driver: Path, tmp_path: Path
 ) -> None:
-    """The first job has 64 chunks, half of which a worker sends ahead of their answers."""
+    """The first job has 32 chunks. A worker has 512 KiB, 16 of them, under way at most."""
     with contextlib.ExitStack() as stack:
         group = stack.enter_context(job(driver, tmp_path, 2, limit_ms=20_000))
         switch = stack.enter_context(socket.create_server(("127.0.0.1", group.port)))
@@ -138,12 +138,13 @@ def test_a_job_begins_before_the_last_answers_of_the_one_before(
         assert read()[0] == HELLO
         worker.sendall(frame(WELCOME))
         assert group[1].answer() == "true"
-        group[1].ask(f"submit int32 {MIB} 1")
+        group[1].ask(f"submit int32 {MIB // 4} 1")
         assert read()[0] == JOB
-        ahead = [read() for _ in range(32)]
+        ahead = [read() for _ in range(16)]
+        assert sum(len(octets) - HEADER.size for _, octets in ahead) == MIB // 2
         group[1].ask("submit int32 1 1")
         worker.sendall(b"".join(octets for _, octets in ahead))
-        assert [read()[0] for _ in range(33)] == [DATA] * 32 + [JOB]
+        assert [read()[0] for _ in range(17)] == [DATA] * 16 + [JOB]
 
 
 def test_the_interface_of_counters_and_ends(driver: Path, tmp_path: Path) -> None:
