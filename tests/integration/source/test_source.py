@@ -313,10 +313,17 @@ def test_local_changes(world: World, whole: Path, path: str) -> None:
     world.run(whole)
 
 
-def test_a_change_that_git_does_not_look_at(world: World, whole: Path) -> None:
-    git(whole, "update-index", "--assume-unchanged", "README.md")
-    (whole / "README.md").write_text("own work\n")
-    refused(world, whole, "README.md")
+def test_changes_that_git_does_not_look_at(world: World, whole: Path) -> None:
+    hidden = {
+        "README.md": ["--assume-unchanged"],
+        "setup.py": ["--skip-worktree"],
+        "third_party/gloo/file.txt": ["--assume-unchanged", "--skip-worktree"],
+    }
+    for path, marks in hidden.items():
+        for mark in marks:
+            git((whole / path).parent, "update-index", mark, os.path.basename(path))
+        (whole / path).write_text("own work\n")
+    refused(world, whole, *(f"{path}: expected the committed file" for path in hidden))
 
 
 def test_an_edit_of_a_hooked_file_is_reported_with_its_ids(world: World, whole: Path) -> None:

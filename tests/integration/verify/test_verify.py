@@ -300,12 +300,15 @@ def test_a_report_module_without_the_patched_library(torch: Patched) -> None:
 def test_all_that_is_wrong_is_reported(
     tmp_path: Path, torch_python: Path, real: tuple[str, str], graft: Path, patched: Path
 ) -> None:
-    """Sums of one size by little, on one rank; counters stand still; ranks crash at their end."""
+    """Sums of one size, NaN or wrong by little; counters stand still; ranks crash at their end."""
     torch = make(tmp_path / "site", torch_python, (real[0], "1.7.1"), graft, patched)
     torch.append(FROZEN + CRASH)
-    torch.break_(after="if delegated and _dist.get_rank() == 1: tensor[255] += 1e-4")
+    wrong = 'float("nan") if _dist.get_rank() == 0 else 1e-4'
+    torch.break_(after=f"if delegated: tensor[255] += {wrong}")
     done = verify(torch.interpreter, code=6)
-    assert done.failed[FLOAT32].startswith("rank 1: 256 elements: wrong by 0.0001")
+    lost, other = done.failed[FLOAT32].splitlines()
+    assert lost.startswith("rank 0: 256 elements: wrong by nan")
+    assert other.startswith("rank 1: 256 elements: wrong by 0.0001")
     assert "counted are 0 calls and 806152 bytes" in done.failed["counters"]
     assert done.failed[summing.STEPS["again"]] == "the sum was not delegated"
     end, cause = done.failed[summing.END].splitlines()
