@@ -8,15 +8,18 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from patchgen.core.library import origin
 from patchgen.core.patch import pins
 from patchgen.core.source import Source
 from patchgen.core.wheel.provenance import WheelInputs
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.sandbox import Sandbox
-from patchgen.core.wheel.values import Environment, Patched
+from patchgen.core.wheel.values import Environment, Patched, Stage
+from patchgen.core.wheel.workspace import Making
 from patchgen.options import resolve
+from patchgen.system import statement
 from patchgen.system.files import Artifact
 
 WHEEL = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -24,6 +27,7 @@ COMMIT = "57bffc3a8e4fee0cce31e1ff1f662ccf7b16db57"
 GLOO = "3dc0328fe6a9d47bd47c0c6ca145a0d8a21845c6"
 (PIN,) = (pin for pin in pins.shipped() if pin.commit == COMMIT)
 OPTIONS = resolve({"dpdk": True, "switchml_home": "/opt/s\udcff"}, {}, "/opt")
+T = TypeVar("T")
 COMMITS = {"third_party/gloo": GLOO, "": COMMIT}
 TOOLCHAIN = {"python_version": "3.9.2", "programs": {"cmake": "cmake version 3.18.4"}}
 
@@ -35,6 +39,7 @@ def make_inputs(
     variables: Mapping[str, str] = {"USE_CUDA": "0"},
     client: str | None = "3" * 64,
     lock: str | None = "4" * 64,
+    left_out: Sequence[str] = (),
     **request: Any,
 ) -> WheelInputs:
     """The inputs of a wheel, with these values instead of its own."""
@@ -44,8 +49,13 @@ def make_inputs(
             "third_party/gloo": "https://github.com/facebookincubator/gloo",
             "": "https://github.com/pytorch/pytorch.git",
         },
-        (), {},
+        left_out, {},
     )  # fmt: skip
+    linked = (
+        [{**statement.describe_file(origin.ARCHIVE, client), "annotations": {"simulator": True}}]
+        if client
+        else []
+    )
     given: dict[str, Any] = {"pin": PIN, "options": OPTIONS, **request}
     tools: Any = make_dataclass("Tools", toolchain)(**toolchain)
     return WheelInputs(
@@ -54,8 +64,8 @@ def make_inputs(
         ),
         Sandbox("/w", "/build"),
         source,
-        Environment("python", None, lock, tools, variables, {}),
-        Patched("2" * 64, (), client, simulator=True),
+        Environment("python", lock and "of its packages", lock, tools, variables, {}),
+        Patched("2" * 64, (), linked),
         Artifact("torch-1.7.1+switchml.dpdk-cp39-cp39-linux_x86_64.whl", 17, "1" * 64),
         {"compile": "loopback"},
     )
@@ -72,6 +82,16 @@ def make_request(directory: Path) -> BuildRequest:
         PIN, resolve({}, {}, str(directory)), work, output, "/usr/bin/python3", lock, environment,
         {}, cache=cache,
     )  # fmt: skip
+
+
+def drive(making: Making[T]) -> tuple[list[Stage], T]:
+    """Run stages to their end; return those that had something to make, and their result."""
+    made: list[Stage] = []
+    while True:
+        try:
+            made.append(next(making))
+        except StopIteration as end:
+            return made, end.value
 
 
 def digest(content: bytes, algorithm: str = "sha256") -> str:

@@ -18,7 +18,6 @@ from patchgen.system.statement import Provenance
 KIND = "wheel"
 PATCH = "switchml_pytorch.patch"
 LOCK = "conda-lock.yml"
-CLIENT = origin.ARCHIVE
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ def describe(inputs: WheelInputs) -> Provenance:
 
 def _request(inputs: WheelInputs) -> dict[str, object]:
     request = inputs.request
-    listed = {"accepted": request.accepted, "without": request.without}
+    listed = {"accepted": request.accepted, "without": inputs.source.left_out}
     return {
         "pin": {"name": request.pin.name, "commit": request.pin.commit},
         **origin.describe_options(request.options),
@@ -82,9 +81,7 @@ def _materials(inputs: WheelInputs) -> list[dict[str, object]]:
         for path, commit in sorted(source.commits.items())
     ]
     found.append(statement.describe_file(PATCH, patch.sha256))
-    if patch.client is not None:
-        client = statement.describe_file(CLIENT, patch.client)
-        found.append({**client, "annotations": {"simulator": patch.simulator}})
+    found.extend(map(dict, patch.client))
     if inputs.env.lock_file is not None:
         found.append(statement.describe_file(LOCK, inputs.env.lock_file))
     return found

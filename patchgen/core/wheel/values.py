@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen.core.source import Source
@@ -47,10 +47,8 @@ class Patched:
     sha256: str
     """SHA-256 of the patch."""
     new_files: tuple[str, ...]
-    client: str | None
-    """SHA-256 of the client library's archive; None if it is missing."""
-    simulator: bool
-    """Whether the client library is the simulator."""
+    client: Sequence[Mapping[str, object]] = ()
+    """Files of the client library, as ResourceDescriptors; empty if it is missing."""
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ def _digest_inputs(
     request = workspace.request
     toolchain = {
         "commit": source.pin.commit,
+        "left out": list(source.left_out),
         "toolchain": env.toolchain.identity,
         "lock": env.lock,
         "path": workspace.sandbox.path(request.source),

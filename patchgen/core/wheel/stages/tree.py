@@ -7,14 +7,13 @@ import hashlib
 import os
 
 from patchgen.core import source as sources
-from patchgen.core.library import archive
+from patchgen.core.library import archive, origin
 from patchgen.core.patch import patchfile, render, state, tree
 from patchgen.core.source import Source
 from patchgen.core.source.request import SourceRequest
 from patchgen.core.wheel.values import Patched, Stage
 from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.system import paths
-from patchgen.system.files import sha256
 
 
 def fetch_source(workspace: Workspace) -> Making[Source]:
@@ -44,13 +43,11 @@ def apply_patch(workspace: Workspace) -> Making[Patched]:
     if found.overall is not state.Overall.PATCHED or found.options != request.options:
         yield Stage.PATCH
         tree.apply(directory, request.options, (request.pin,), request.pin)
-    home = request.options.switchml_home
-    client, simulator = None, False
+    client: list[dict[str, object]] = []
     with contextlib.suppress(archive.ArchiveError, FileNotFoundError):  # reported by the check
-        client, simulator = sha256(archive.path(home)), archive.read(home).simulator
+        client = origin.list_materials(request.options.switchml_home)
     return Patched(
         sha256=hashlib.sha256(patchfile.build(request.options, request.pin)).hexdigest(),
         new_files=tuple(sorted(render.new_paths(request.pin))),
         client=client,
-        simulator=simulator,
     )

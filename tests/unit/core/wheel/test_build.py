@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,9 +14,7 @@ from patchgen.cli.build import build as command
 from patchgen.core import wheel as building
 from patchgen.core.wheel import variables
 from patchgen.core.wheel.check import ACCEPTABLE
-from patchgen.core.wheel.sandbox import HOST, Sandbox
-from patchgen.core.wheel.stages.objects import compile_objects
-from patchgen.core.wheel.values import Patched, Stage
+from patchgen.core.wheel.values import Stage
 from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.errors import CheckError
 from patchgen.system.checks import Check
@@ -114,30 +110,6 @@ def test_a_later_stage_that_is_done_is_not_made(
     assert [note for note in notes if note.startswith("make")] == [
         "make env", "make compile", "make wheel", "make verify"
     ]  # fmt: skip
-
-
-def test_objects_are_made_again_where_the_build_is_seen_elsewhere(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """As where another system gives no namespaces: the path is in the objects."""
-    wanted = make_request(tmp_path)
-    Path(wanted.source, "build").mkdir(parents=True)
-    subprocess.run(["git", "init", "-q", wanted.source], check=True)
-    made: list[str] = []
-
-    def make(workspace: Workspace, *_: object) -> str:
-        made.append(workspace.sandbox.inside)
-        return HOST
-
-    monkeypatch.setattr("patchgen.core.wheel.setup_py.run_setup", make)
-    source: Any = SimpleNamespace(pin=wanted.pin)
-    env: Any = SimpleNamespace(toolchain=SimpleNamespace(identity=""), lock=None, variables={})
-    for seen in ("/one", "/one", "/other"):
-        workspace = Workspace(wanted)
-        workspace.__dict__["sandbox"] = Sandbox(wanted.work, seen, "no namespaces")
-        for _ in compile_objects(workspace, source, env, Patched("", (), None, simulator=False)):
-            pass
-    assert made == ["/one", "/other"]
 
 
 def test_what_needs_no_check_is_not_checked(

@@ -2,14 +2,25 @@ from __future__ import annotations
 
 import json
 import zlib
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from support.wheelhouse import COMMIT, COMMITS, GLOO, PROVENANCE, TOOLCHAIN, make_inputs
+from support.wheelhouse import (
+    COMMIT,
+    COMMITS,
+    GLOO,
+    OPTIONS,
+    PROVENANCE,
+    TOOLCHAIN,
+    make_inputs,
+)  # fmt: skip
 
 from patchgen import __version__
+from patchgen.core.library import homes
 from patchgen.core.wheel.provenance import WheelInputs, describe
+from patchgen.core.wheel.sandbox import Sandbox
 from patchgen.system.files import measure
 from patchgen.system.statement import write
 
@@ -81,10 +92,30 @@ def test_what_it_was_made_from() -> None:
 
 
 def test_what_there_is_none_of_is_left_out() -> None:
-    bare = definition(make_inputs(client=None, lock=None, accepted=("no-blas",)))
+    left_out = ["third_party/x"]
+    given: dict[str, Any] = {"accepted": ("no-blas",), "left_out": left_out}
+    bare = definition(make_inputs(client=None, lock=None, **given))
     names = [one["name"] for one in bare["resolvedDependencies"]]
     assert names == ["pytorch", "third_party/gloo", "switchml_pytorch.patch"]
     assert bare["externalParameters"]["accepted"] == ["no-blas"], "the user went on without"
+    assert bare["externalParameters"]["without"] == left_out, "also by an earlier build"
+
+
+def test_without_namespaces_the_reason_and_the_path_are_recorded() -> None:
+    own = replace(PROVENANCE, sandbox=Sandbox("/w", "/w", "refused"))
+    found = definition(own)["internalParameters"]
+    assert found["isolation"]["namespaces"] == "refused"
+    assert found["buildPath"] == "/w/source"
+
+
+def test_the_provenance_of_the_client_library_is_in_that_of_the_wheel(tmp_path: Path) -> None:
+    options = replace(OPTIONS, switchml_home=str(tmp_path))
+    bare = make_inputs(options=options)
+    assert "client" not in definition(bare)["internalParameters"]
+    library = describe(PROVENANCE)
+    (tmp_path / "lib").mkdir()
+    write(str(tmp_path / homes.ARCHIVE), library)
+    assert definition(bare)["internalParameters"]["client"] == library.statement()
 
 
 def test_the_same_values_give_the_same_bytes(tmp_path: Path) -> None:

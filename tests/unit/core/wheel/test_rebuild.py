@@ -148,7 +148,9 @@ def test_flags_and_homes_are_those_that_there_are(name: str, value: object) -> N
         original.options()
 
 
-@pytest.mark.parametrize("name", ["/etc/graft.so", "../graft.so", "", "graft\0.so", "\udfff"])
+@pytest.mark.parametrize(
+    "name", ["/etc/graft.so", "../graft.so", "lib/../../graft.so", "", "graft\0.so", "\udfff"]
+)
 def test_a_name_that_leads_elsewhere_is_refused(name: str, home: Path) -> None:
     original = home / origin.NAME
     report = json.loads(original.read_text())
@@ -180,7 +182,7 @@ def complete() -> dict[str, Provenance]:
     }
     client = {**resolved, "client": found["simulator"].statement()}
     found["plugin"] = replace(found["plugin"], resolved=client)
-    wheel = make_inputs(**WHEEL, without=("a",), accepted=("b",))
+    wheel = make_inputs(**WHEEL, left_out=("a",), accepted=("b",))
     return {**found, "wheel": provenance.describe(wheel)}
 
 
@@ -359,7 +361,7 @@ def test_a_wheel_is_built_as_its_record_says(
     (tmp_path / "conda-lock.yml").touch()
     variables = {"CMAKE_PREFIX_PATH": "/build/env", "USE_CUDA": "0", "VERBOSE": "1", "CXX": "g++"}
     wheel = {
-        **WHEEL, "variables": variables, "accepted": ("no-blas",), "without": ("third_party/x",),
+        **WHEEL, "variables": variables, "accepted": ("no-blas",), "left_out": ("third_party/x",),
     }  # fmt: skip
     here = means(tmp_path)
     for lock in ("4" * 64, None):
