@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +37,28 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 def test_an_input_is_found_by_its_name() -> None:
     assert MADE.find_digest("pytorch") == "3" * 40
     assert MADE.find_digest("lib.a") == "4" * 64
+    assert MADE.find_digest("torch") is None
     assert MADE.find_digest("other") is None
+
+
+def test_the_order_of_keys_does_not_count() -> None:
+    request = {"flags": ["DPDK"], "homes": {}}
+    turned = dict(reversed(request.items()))
+    assert replace(MADE, request=request).content() == replace(MADE, request=turned).content()
+
+
+def test_a_provenance_that_cannot_be_written_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = statement.write(str(tmp_path / "graft.so"), MADE)
+
+    def refuse(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.fsync", refuse)
+    with pytest.raises(FileError, match="No space left"):
+        statement.write(str(tmp_path / "graft.so"), replace(MADE, kind="plugin"))
+    assert statement.read(path) == MADE
 
 
 def damaged() -> list[bytes]:
@@ -59,7 +83,10 @@ def damaged() -> list[bytes]:
         (definition, "resolvedDependencies", [{"name": "pytorch"}]),
         (definition, "resolvedDependencies", [{"name": "pytorch", "digest": {}}]),
         (definition, "resolvedDependencies", [{"name": 1, "digest": {"gitCommit": "1" * 40}}]),
-        (definition, "resolvedDependencies", [{"name": "a", "digest": {"gitCommit": "--exec=a"}}]),
+        *(
+            (definition, "resolvedDependencies", [{"name": "a", "digest": {"gitCommit": commit}}])
+            for commit in ("--exec=a", "1" * 40 + " --exec=a")
+        ),
     ):
         kept, place[name] = place[name], value
         found.append(json.dumps(sound).encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,8 +11,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.wheelhouse import make_request
 
-from patchgen.core.wheel import diagnosis, sandbox, setup_py
+from patchgen.core.wheel import diagnosis, sandbox, setup_py, workspace
 from patchgen.errors import ToolError
 
 Attempt = Callable[[str], str]
@@ -23,7 +25,7 @@ def attempt(tmp_path: Path) -> Attempt:
     source, logs = tmp_path / "source", tmp_path / "logs"
     source.mkdir()
     logs.mkdir()
-    workspace: Any = SimpleNamespace(
+    place: Any = SimpleNamespace(
         request=SimpleNamespace(
             source=str(source), logs=str(logs), workers=1, version="1", remote_cache=None
         ),
@@ -36,7 +38,7 @@ def attempt(tmp_path: Path) -> Attempt:
 
     def run(program: str) -> str:
         (source / "setup.py").write_text(program)
-        setup_py.run_setup(workspace, built, env, ["build"])
+        setup_py.run_setup(place, built, env, ["build"])
         return (logs / "build.log").read_text()
 
     return run
@@ -70,6 +72,21 @@ def test_a_line_is_in_the_log_before_the_next_is_read(attempt: Attempt, tmp_path
         f"while 'written\\n' not in open({str(log)!r}).read(): time.sleep(0.01)\n"
     )
     assert attempt(program).endswith("written\n")
+
+
+def test_the_supervisor_of_the_compiler_holds_the_lock_of_the_build(tmp_path: Path) -> None:
+    """So the next build waits for a compiler that outlives this one."""
+    with workspace.start(make_request(tmp_path)) as started:
+        request = started.request
+        started.__dict__["sandbox"] = sandbox.Sandbox(request.work, request.work, "no namespaces")
+        os.mkdir(request.source)
+        held = f"/proc/{{os.getppid()}}/fd/{started.guard}/held"  # of the supervisor
+        program = f"import os\nopen(f'{held}', 'w')\n"
+        Path(request.source, "setup.py").write_text(program)
+        built: Any = SimpleNamespace(epoch=0)
+        env: Any = SimpleNamespace(python="/usr/bin/python3", environ={})
+        setup_py.run_setup(started, built, env, ["build"])
+    assert Path(request.logs, "held").exists()
 
 
 def test_a_server_of_this_machine_is_not_reached(attempt: Attempt) -> None:

@@ -1,0 +1,71 @@
+"""A wheel that is packed again, or kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.wheelhouse import PROVENANCE, Fake, drive, make_request
+
+from patchgen.core.wheel import setup_py
+from patchgen.core.wheel.sandbox import HOST, Sandbox
+from patchgen.core.wheel.stages import archive
+from patchgen.core.wheel.values import BuiltWheel, Objects, Stage
+from patchgen.core.wheel.workspace import Workspace
+
+OBJECTS = Objects("of all")
+
+
+class Packing:
+    """A work directory, and a setup.py that packs a small wheel."""
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.request = make_request(directory)
+        self.rough = Path(self.request.work, "dist")
+        os.mkdir(self.request.work)
+        monkeypatch.setattr(setup_py, "run_setup", self._run)
+        monkeypatch.setattr(archive, "_compose_sbom", lambda *_: b"{}")
+
+    def _run(self, *_: object) -> str:
+        Fake("torch", "1").write(self.rough)
+        return HOST
+
+    def pack(self, objects: Objects = OBJECTS) -> tuple[list[Stage], BuiltWheel]:
+        workspace = Workspace(self.request)
+        workspace.__dict__["sandbox"] = Sandbox(self.request.work, "/build", "no namespaces")
+        inputs = PROVENANCE
+        given: Any = (workspace, inputs.source, inputs.env, inputs.patch, objects)
+        return drive(archive.pack_wheel(*given))
+
+
+@pytest.fixture
+def packing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Packing:
+    return Packing(tmp_path, monkeypatch)
+
+
+def test_a_wheel_of_other_objects_is_packed_again(packing: Packing) -> None:
+    made, wheel = packing.pack()
+    assert made == [Stage.WHEEL]
+    assert packing.pack() == ([], wheel)
+    assert packing.pack(Objects("others"))[0] == [Stage.WHEEL]
+    assert not packing.rough.exists()
+
+
+def test_a_wheel_that_is_damaged_or_gone_is_packed_again(packing: Packing) -> None:
+    _, wheel = packing.pack()
+    file = Path(packing.request.wheels, wheel.name)
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert packing.pack() == ([Stage.WHEEL], wheel)
+    assert file.read_bytes() == content
+    file.unlink()
+    assert packing.pack() == ([Stage.WHEEL], wheel)
+
+
+def test_wheels_of_a_run_that_was_stopped_are_in_nobodys_way(packing: Packing) -> None:
+    for directory in (packing.rough, Path(packing.request.wheels)):
+        Fake("torch", "0").write(directory)
+    assert packing.pack()[1].name.startswith("torch-1-")
+    assert len(os.listdir(packing.request.wheels)) == 1

@@ -1,0 +1,59 @@
+"""A prefix that serves, is completed, or is made again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.wheelhouse import drive, make_request
+
+from patchgen.core.wheel.env import marker
+from patchgen.core.wheel.env.marker import Marker
+from patchgen.core.wheel.sandbox import Sandbox
+from patchgen.core.wheel.stages import environment
+from patchgen.core.wheel.values import Stage
+from patchgen.core.wheel.workspace import Workspace
+
+prefix = pytest.importorskip("patchgen.core.wheel.env.prefix", reason="comes with the extra `env`")
+NAMED = "/build/env"
+
+
+@pytest.mark.parametrize(
+    ("found", "made", "kept"),
+    [
+        (None, [Stage.ENV], False),
+        (Marker("1", linked=True, whole=True, named=NAMED), [], True),
+        (Marker("1", linked=True, named=NAMED), [Stage.ENV], True),
+        (Marker("2", linked=True, whole=True, named=NAMED), [Stage.ENV], False),
+        (Marker("1", linked=True, whole=True), [Stage.ENV], False),
+    ],
+    ids=["none", "whole", "half", "other lock", "other path"],
+)
+def test_a_prefix_serves_if_it_is_whole_and_of_this_lock(
+    *,
+    found: Marker | None,
+    made: list[Stage],
+    kept: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    request = make_request(tmp_path)
+    seen: list[Marker | None] = []
+
+    def create(_: object, where: str, *rest: object) -> None:
+        seen.append(marker.read(where))
+        assert rest[-1] == NAMED
+
+    monkeypatch.setattr(prefix, "create_prefix", create)
+    monkeypatch.setattr("patchgen.core.wheel.env.lockfile.stale", lambda *_: None)
+    if found is not None:
+        os.makedirs(request.prefix)
+        marker.write(request.prefix, found)
+    workspace, lock = Workspace(request), SimpleNamespace(identity="1")
+    workspace.__dict__["sandbox"] = Sandbox(request.work, "/build", "no namespaces")
+    given: Any = (workspace, lock)
+    assert drive(environment._make_prefix(*given))[0] == made
+    assert seen == [found if kept else None] * len(made)
