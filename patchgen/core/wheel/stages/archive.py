@@ -13,8 +13,9 @@ from patchgen.core.wheel import provenance, setup_py
 from patchgen.core.wheel.values import BuiltWheel, Environment, Objects, Patched, Stage
 from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.errors import ToolError
+from patchgen.system import statement
 from patchgen.system.files import digest, sha256
-from patchgen.system.wheel import SBOM, normalise
+from patchgen.system.wheel import normalise
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -24,14 +25,16 @@ def pack_wheel(
 ) -> Making[BuiltWheel]:
     """Run setup.py bdist_wheel, and rewrite the wheel in a fixed order, with an SBOM.
 
-    An unchanged wheel of the same objects is kept.
+    An unchanged wheel of the same objects, by the same versions of this tool and of its libraries,
+    is kept.
 
     Raises:
         ToolError: setup.py failed.
         FileError: the disk is full.
     """
     request = workspace.request
-    inputs = digest({"compile": asdict(objects), "epoch": source.epoch, "sbom": SBOM})
+    builder = statement.describe_builder()  # also of the SBOM in the wheel
+    inputs = digest({"compile": asdict(objects), "epoch": source.epoch, "builder": builder})
     found = workspace.journal.get(BuiltWheel, inputs)
     if found is not None:
         file = os.path.join(request.wheels, found.name)

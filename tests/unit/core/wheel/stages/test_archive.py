@@ -14,6 +14,7 @@ from patchgen.core.wheel.sandbox import HOST, Sandbox
 from patchgen.core.wheel.stages import archive
 from patchgen.core.wheel.values import BuiltWheel, Objects, Stage
 from patchgen.core.wheel.workspace import Workspace
+from patchgen.system import statement
 
 OBJECTS = Objects("of all")
 
@@ -51,6 +52,15 @@ def test_a_wheel_of_other_objects_is_packed_again(packing: Packing) -> None:
     assert packing.pack() == ([], wheel)
     assert packing.pack(Objects("others"))[0] == [Stage.WHEEL]
     assert not packing.rough.exists()
+
+
+def test_a_wheel_by_another_version_of_the_tool_is_packed_again(
+    packing: Packing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its provenance names the version of now, and a rebuild by that has to give its bytes."""
+    _, wheel = packing.pack()
+    monkeypatch.setattr(statement, "describe_builder", lambda: {"switchml-patch": "99"})
+    assert packing.pack() == ([Stage.WHEEL], wheel)
 
 
 def test_a_wheel_that_is_damaged_or_gone_is_packed_again(packing: Packing) -> None:
