@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+
+def fill(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no file reach the disk any more."""
+
+    def refuse(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", refuse)
 
 
 @contextlib.contextmanager

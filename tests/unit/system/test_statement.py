@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import errno
 import json
 import math
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import disks
 
 from patchgen.errors import FileError, OptionsError
 from patchgen.system import statement
@@ -51,11 +50,7 @@ def test_a_provenance_that_cannot_be_written_leaves_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = statement.write(str(tmp_path / "graft.so"), MADE)
-
-    def refuse(_: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("os.fsync", refuse)
+    disks.fill(monkeypatch)
     with pytest.raises(FileError, match="No space left"):
         statement.write(str(tmp_path / "graft.so"), replace(MADE, kind="plugin"))
     assert statement.read(path) == MADE

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import disks
 
 from patchgen.core.wheel.values import BuiltWheel, Configured, Objects, Verified
 from patchgen.core.wheel.workspace import Journal
@@ -48,6 +49,16 @@ def test_what_cannot_be_understood_says_nothing(tmp_path: Path, text: str) -> No
     assert journal.get(BuiltWheel) is None
     journal.put(VALUES[2], "inputs")
     assert Journal(str(tmp_path)).get(BuiltWheel) == VALUES[2]
+
+
+def test_a_value_that_cannot_be_written_leaves_the_old_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Journal(str(tmp_path)).put(VALUES[1], "inputs")
+    disks.fill(monkeypatch)
+    with pytest.raises(OSError, match="No space left"):
+        Journal(str(tmp_path)).put(VALUES[2], "inputs")
+    assert Journal(str(tmp_path)).get(Objects) == VALUES[1]
 
 
 def test_what_is_recorded_is_plain_json(tmp_path: Path) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from pathlib import Path
 
 import pytest
+from support import disks
 
 from patchgen.core.wheel.env import marker
 from patchgen.core.wheel.env.marker import Marker
@@ -31,11 +30,7 @@ def test_a_marker_that_cannot_be_written_leaves_the_old_one(
 ) -> None:
     old = Marker("1", linked=True, scripts=("a", "b"), named="/build/env")
     marker.write(str(tmp_path), old)
-
-    def refuse(_: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("os.fsync", refuse)
+    disks.fill(monkeypatch)
     with pytest.raises(OSError, match="No space left"):
         marker.write(str(tmp_path), Marker("1", whole=True))
     assert marker.read(str(tmp_path)) == old
