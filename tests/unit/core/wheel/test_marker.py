@@ -28,7 +28,7 @@ def test_a_prefix_serves_its_lock_at_the_path_in_its_files(made: Marker, serves:
 def test_a_marker_that_cannot_be_written_leaves_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = Marker("1", linked=True, scripts=("a", "b"), named="/build/env")
+    old = Marker("1", named="/build/env")
     marker.write(str(tmp_path), old)
     disks.fill(monkeypatch)
     with pytest.raises(OSError, match="No space left"):

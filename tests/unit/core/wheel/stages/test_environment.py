@@ -25,10 +25,10 @@ NAMED = "/build/env"
     ("found", "made", "kept"),
     [
         (None, [Stage.ENV], False),
-        (Marker("1", linked=True, whole=True, named=NAMED), [], True),
-        (Marker("1", linked=True, named=NAMED), [Stage.ENV], True),
-        (Marker("2", linked=True, whole=True, named=NAMED), [Stage.ENV], False),
-        (Marker("1", linked=True, whole=True), [Stage.ENV], False),
+        (Marker("1", whole=True, named=NAMED), [], True),
+        (Marker("1", named=NAMED), [Stage.ENV], True),
+        (Marker("2", whole=True, named=NAMED), [Stage.ENV], False),
+        (Marker("1", whole=True), [Stage.ENV], False),
     ],
     ids=["none", "whole", "half", "other lock", "other path"],
 )
