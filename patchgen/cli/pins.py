@@ -53,6 +53,9 @@ def make(tree: str, layout: str, name: str, commit: str, output: str | None) -> 
 
     like = known.of_layout(layout, known.shipped())
     pin = pinning.make(paths.from_native(tree), like, name, commit)
+    serving = known.serving(pin.files, known.shipped())
+    if serving:
+        say(report.serving_line(pin, serving))
     if output is None:
         click.echo(known.to_json(pin), nl=False)
         return

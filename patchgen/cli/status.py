@@ -9,7 +9,7 @@ import click
 
 from patchgen.cli.console import Command, end, print_result
 from patchgen.cli.params import json_option, known_pins, pytorch_option
-from patchgen.core.patch import report, state
+from patchgen.core.patch import pins, report, state
 from patchgen.errors import TreeError
 from patchgen.extras.install.summary import summarize_python, summarize_wheel
 from patchgen.system import interpreter, paths
@@ -37,7 +37,8 @@ def status(target: str, pytorch: str | None, *, as_json: bool) -> None:
     known, wanted = known_pins(pytorch)
     if not os.path.isdir(os.path.abspath(target)):
         raise TreeError(f"{target}: no such directory, python or wheel")
-    found = state.inspect(paths.from_native(target), (wanted,) if wanted else known)
+    candidates = pins.serving(wanted.files, known) if wanted else known
+    found = state.inspect(paths.from_native(target), candidates, wanted)
     print_result(report.state_lines(found), report.state_data(found), as_json=as_json)
     if found.overall not in (state.Overall.CLEAN, state.Overall.PATCHED):
         end(TreeError.exit_code)

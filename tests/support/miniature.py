@@ -11,6 +11,20 @@ from patchgen.system import git
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
+CONSTRUCTORS = {
+    "options.": "    Options options)\n    : stop_(false) {\n  auto& devices = options.devices;\n",
+    "options->": (
+        "    c10::intrusive_ptr<Options> options)\n    : options_(options),\n      stop_(false) {\n"
+        "  auto& devices = options->devices;\n"
+    ),
+    "options_->": (
+        "    c10::intrusive_ptr<Options> options)\n    : options_(std::move(options)),\n"
+        "      stop_(false) {\n  auto& devices = options_->devices;\n"
+    ),
+}
+"""Constructors of a process group, as far as the hook `join` depends on them, by how each reads."""
+
+
 def text(name: str, file: str, anchors: list[str]) -> str:
     """Return numbered lines around the anchors, so that each line is unique."""
     blocks = []
@@ -20,12 +34,17 @@ def text(name: str, file: str, anchors: list[str]) -> str:
     return "".join(blocks) + "".join(f"// end {line}\n" for line in range(9))
 
 
-def write(root: Path, layout_name: str = "c10d-lib", name: str = "v0.0.1") -> Pin:
-    """Write the tree and return its pin."""
+def write(
+    root: Path, layout_name: str = "c10d-lib", name: str = "v0.0.1", reads: str | None = None
+) -> Pin:
+    """Write the tree and return its pin. `reads` is how its constructor reads its options."""
     like = pins.of_layout(layout_name, pins.shipped())
+    constructor = CONSTRUCTORS[reads or like.options_access]
     anchors: dict[str, list[str]] = {}
     for anchor in like.anchors:
         block = anchor.head + anchor.tail
+        if anchor.name == "join":
+            block = f"ProcessGroupGloo::ProcessGroupGloo(\n{constructor}{block}"
         known = anchors.setdefault(anchor.file, [])
         if known and known[-1].endswith(block):
             continue  # the delegate hook's line is the tail of the allreduce hook's anchor

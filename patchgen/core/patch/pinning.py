@@ -8,12 +8,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 
 from patchgen.core.patch import images, render
-from patchgen.core.patch.pins import Anchor, Hook, HookedFile, Pin
+from patchgen.core.patch.pins import Anchor, Hook, HookedFile, Pin, by_layout, shipped
 from patchgen.errors import FileError, OptionsError, TreeError, file_errors
 from patchgen.system import git, paths
 from patchgen.system.objects import blob_id
 
 _CONTEXT = 3
+_IN_CONSTRUCTOR = "join"  # the hook that reads the options of the process group
+_CONSTRUCTOR = re.compile(r"^ProcessGroupGloo::ProcessGroupGloo\(", re.MULTILINE)
+_COMMENT = re.compile(r"//.*|/\*(?s:.*?)\*/")
+_READ = re.compile(r"\b(?P<name>\w+)\s*(?P<access>\.|->)\s*(?:devices|timeout)\b")
+_INITIALIZER = re.compile(
+    r"[:,]\s*(?P<member>\w+)\s*[({]\s*(?P<moved>std::move\(\s*)?(?P<name>\w+)\s*[)}]"
+)
 _VERSION = "version.txt"
 
 
@@ -25,7 +32,8 @@ def make(tree: str, like: Pin, name: str, commit: str) -> Pin:
 
     Raises:
         OptionsError: `commit` is not a full id.
-        TreeError: the tree is of another commit or version, or an anchor does not match once.
+        TreeError: the tree is of another commit or version, an anchor does not match once, or
+            the constructor reads its options otherwise.
         FileError: a file cannot be read.
     """
     if not re.fullmatch("[0-9a-f]{40}", commit):
@@ -52,7 +60,8 @@ def remake(pin: Pin, contents: Mapping[str, bytes]) -> Pin:
     """Make a pin anew from the current templates and the contents of its anchored files.
 
     Raises:
-        TreeError: anchors do not match exactly once; each is shown with the lines around it.
+        TreeError: anchors do not match exactly once; each is shown with the lines around it. Or
+            the constructor reads its options otherwise than the hooks would.
         FileError: a line does not end with a line feed alone.
     """
     drifted: list[str] = []
@@ -62,6 +71,7 @@ def remake(pin: Pin, contents: Mapping[str, bytes]) -> Pin:
     )
     if drifted:
         raise TreeError("\n".join(drifted))
+    _check_options(pin, contents, files)
     draft = pin._replace(files=files)
     texts = render.hooks(draft)
     return draft._replace(
@@ -91,6 +101,48 @@ def _hooks(path: str, content: bytes, pin: Pin, drifted: list[str]) -> tuple[Hoo
         else:
             drifted += _drift(anchor, before.get((path, anchor.name)), lines, found)
     return tuple(sorted(hooks, key=lambda hook: hook.line))
+
+
+def _check_options(pin: Pin, contents: Mapping[str, bytes], files: Sequence[HookedFile]) -> None:
+    """Check that the constructor can read its options as the hook in it does."""
+    for file in files:
+        for hook in file.hooks:
+            if hook.name != _IN_CONSTRUCTOR:
+                continue
+            lines = images.lines_of(contents[file.path])[: hook.line]
+            accesses = find_accesses(b"".join(lines).decode(errors="replace"))
+            if pin.options_access not in accesses:
+                read = " or ".join(sorted(accesses)) or "none that can be found"
+                fitting = [
+                    name
+                    for name, one in by_layout(shipped()).items()
+                    if one.options_access in accesses and one.anchored == pin.anchored
+                ]
+                raise TreeError(
+                    f"{file.path}: the constructor before line {hook.line} reads its options as "
+                    f"{read}, but the layout {pin.layout} as {pin.options_access};\ntake --layout "
+                    + " or ".join([*fitting, "a pin file with another options_access"])
+                )
+
+
+def find_accesses(text: str) -> set[str]:
+    """Return how the last constructor of the process group in a text can read its options.
+
+    Each is a prefix of a member, such as `options->`. The constructor reads with it itself, or
+    initializes this member of the group with the options.
+    """
+    _, *constructors = _CONSTRUCTOR.split(_COMMENT.sub("", text))
+    body = constructors[-1] if constructors else ""
+    initialized = list(_INITIALIZER.finditer(body))
+    moved = {match["name"] for match in initialized if match["moved"]}
+    read = {(match["name"], match["access"]) for match in _READ.finditer(body)}
+    members = {
+        (match["member"], access)
+        for match in initialized
+        for name, access in read
+        if name == match["name"]
+    }
+    return {name + access for name, access in read | members if name not in moved}
 
 
 def _places(content: bytes, anchor: Anchor) -> list[int]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from patchgen.core.patch.pins import Pin
+from patchgen.core.patch.pins import Pin, enumerate_names
 from patchgen.options import FLAGS, HOMES, VARIABLES, Options
 from patchgen.system import paths
 
@@ -45,6 +45,17 @@ def pin_data(pin: Pin) -> dict[str, Any]:
     }
 
 
+def serving_line(pin: Pin, serving: Sequence[Pin]) -> str:
+    """Return a line about shipped pins with the same hooked files as a new pin."""
+    own = next((one for one in serving if one.commit == pin.commit), None)
+    if own:
+        return f"the shipped pin {own.name} is of this commit"
+    return (
+        f"the hooked files are those of {enumerate_names(serving, 'and')}: generate and apply can "
+        "use that pin, but build and graft need one of this commit"
+    )
+
+
 def generate_data(
     output: str, digest: str, pin: Pin, options: Options, warnings: Sequence[str]
 ) -> dict[str, Any]:
@@ -73,9 +84,9 @@ def generate_lines(
 
 
 def head_note(state: State) -> str | None:
-    """Return a note if git's HEAD is not the pin. No error: the files' blob ids decide."""
+    """Return a note if git's HEAD is not the pin, or several pins match."""
     if state.head is None or state.pin is None or state.head.commit == state.pin.commit:
-        return None
+        return state.tie
     if state.head.commit is None:
         return f"HEAD of the repository could not be read: {state.head.problem}"
     return (
@@ -115,10 +126,13 @@ def state_lines(state: State) -> Iterator[str]:
         explain,
     )
 
-    of = f" {state.pin.name} ({state.pin.commit[:12]})" if state.pin else ""
-    yield f"{paths.printable(state.root)}: {state.overall.value}{of}"
+    names = [f"{pin.name} ({pin.commit[:12]})" for pin in (state.pin, *state.tied) if pin]
+    yield " ".join([f"{paths.printable(state.root)}: {state.overall.value}", " or ".join(names)])
     if state.options:
-        yield f"  patched with {options_line(state.options)}"
+        made_for = (
+            f"for {state.made_for} " if state.pin and state.made_for != state.pin.name else ""
+        )
+        yield f"  patched {made_for}with {options_line(state.options)}"
     if state.overall is Overall.PARTLY:
         kinds = Counter(file.kind.value for file in state.files)
         yield "  files: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items())

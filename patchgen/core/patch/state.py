@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import stat
 from collections.abc import Sequence
@@ -11,7 +12,8 @@ from enum import Enum
 
 from patchgen import __version__
 from patchgen.core.patch import record, render
-from patchgen.core.patch.pins import HookedFile, Pin
+from patchgen.core.patch.pins import HookedFile, Pin, enumerate_names, serving
+from patchgen.core.patch.record import Record
 from patchgen.errors import TreeError
 from patchgen.options import Options
 from patchgen.system import git, paths
@@ -20,6 +22,7 @@ from patchgen.system.objects import blob_id
 
 _EDITED = "wrong commit or a foreign edit (git diff shows it)"
 _BY = "was written by switchml-patch {}; revert with that version"
+_FOR = "was written for the pin {0}; revert that first: switchml-patch revert --pytorch {0}"
 
 
 class FileKind(str, Enum):
@@ -62,9 +65,11 @@ class FileState:
 class State:
     """State of a tree at one moment.
 
-    `pin` is the pin with the most matching files, None where no file matches. `options` are those
-    in the flags file if this version of switchml-patch wrote it. `leftovers` are temporary files of
-    a killed run.
+    `pin` is the pin with the most matching files, None where no file matches. Where several pins
+    match equally, the pin is the named one, else that of the flags file, else that of HEAD;
+    otherwise it is None, and `tied` has all of them. `options` are those in the flags file if this
+    version of switchml-patch wrote it, and `made_for` is the name of their pin. `leftovers` are
+    temporary files of a killed run.
     """
 
     root: str
@@ -75,11 +80,19 @@ class State:
     new: tuple[FileState, ...]
     leftovers: tuple[str, ...]
     head: git.Head | None
+    tied: tuple[Pin, ...] = ()
+    made_for: str | None = None
 
     @property
     def files(self) -> tuple[FileState, ...]:
         """All files: first the hooked ones, then the new ones."""
         return self.hooked + self.new
+
+    @property
+    def tie(self) -> str | None:
+        """Message about several pins that match equally."""
+        names = enumerate_names(self.tied, "and")
+        return f"its hooked files are those of {names}; name one with --pytorch" if names else None
 
     @property
     def wrong(self) -> tuple[FileState, ...]:
@@ -104,23 +117,26 @@ def resolve(tree: str) -> str:
     return paths.decode(root)
 
 
-def inspect(tree: str, pins: Sequence[Pin]) -> State:
+def inspect(tree: str, pins: Sequence[Pin], named: Pin | None = None) -> State:
     """Inspect a tree, and compare it with the pin that most of its files match.
+
+    `named` is the user's choice among pins that match equally.
 
     Raises:
         TreeError: the path is not a directory.
     """
     root = resolve(tree)
-    pin, hooked = max(
-        ((pin, tuple(_hooked(root, file, pins) for file in pin.files)) for pin in pins),
-        key=lambda candidate: _agreement(candidate[1]),
-    )
+    compared = [(pin, tuple(_hooked(root, file, pins) for file in pin.files)) for pin in pins]
+    agreeing, present = most = max(_agreement(hooked) for _, hooked in compared)
+    best = [(pin, hooked) for pin, hooked in compared if _agreement(hooked) == most]
     head = git.head(root)
-    agreeing, present = _agreement(hooked)
     if not agreeing:
         overall = Overall.OTHER if present else Overall.NOT_PYTORCH
-        return State(root, overall, None, None, hooked, (), (), head)
-    version, new, options = _new(root, pin)
+        return State(root, overall, None, None, best[0][1], (), (), head)
+    rank = functools.partial(_evidence, root, named, head)
+    pin, hooked = max(best, key=lambda candidate: rank(candidate[0]))
+    decided = len(best) == 1 or any(rank(pin))
+    found, version, new = _new(root, pin, pins)
     patched = FileKind.POST in {file.kind for file in hooked}
     if patched or version or FileKind.OURS in {file.kind for file in new}:
         hooked = tuple(
@@ -131,8 +147,21 @@ def inspect(tree: str, pins: Sequence[Pin]) -> State:
         for file in hooked + new
         if os.path.lexists(paths.encode(os.path.join(root, file.path + TEMPORARY)))
     )
-    state = State(root, Overall.PARTLY, pin, options, hooked, new, leftovers, head)
-    return State(root, _overall(state), pin, options, hooked, new, leftovers, head)
+    state = State(
+        root, Overall.PARTLY, pin if decided else None, found and found.options, hooked, new,
+        leftovers, head, () if decided else tuple(pin for pin, _ in best), found and found.pin,
+    )  # fmt: skip
+    return replace(state, overall=_overall(state))
+
+
+def _evidence(root: str, named: Pin | None, head: git.Head | None, pin: Pin) -> tuple[bool, ...]:
+    """Return what speaks for a pin, the strongest first, if other pins match as well."""
+    found = record.parse(_read(root, render.flags_path(pin))[1] or b"")
+    return (
+        pin == named,
+        found is not None and found.pin == pin.name,
+        head is not None and head.commit == pin.commit,
+    )
 
 
 def _agreement(hooked: Sequence[FileState]) -> tuple[int, int]:
@@ -166,9 +195,8 @@ def _hooked(root: str, file: HookedFile, pins: Sequence[Pin]) -> FileState:
     if b"\r\n" in content and blob_id(content.replace(b"\r\n", b"\n")) in (file.pre, file.post):
         detail = "has CRLF line ends; check it out again with: git config core.autocrlf false"
         return FileState(file.path, FileKind.CRLF, found, file.pre, detail)
-    others = (pin.name for pin in pins for other in pin.files if found in (other.pre, other.post))
-    owner = next(others, None)
-    detail = f"is that of {owner}" if owner else _EDITED
+    others = [pin for pin in pins for other in pin.files if found in (other.pre, other.post)]
+    detail = f"is that of {enumerate_names(others, 'and')}" if others else _EDITED
     return FileState(file.path, FileKind.FOREIGN, found, file.pre, detail)
 
 
@@ -180,17 +208,28 @@ def _of_a_patched_tree(file: FileState, hooked: HookedFile, version: str | None)
     return replace(file, expected=hooked.post, detail=detail)
 
 
-def _new(root: str, pin: Pin) -> tuple[str | None, tuple[FileState, ...], Options | None]:
-    """Return the foreign version that wrote the new files, their states, and the options."""
+def _new(
+    root: str, pin: Pin, pins: Sequence[Pin]
+) -> tuple[Record | None, str | None, tuple[FileState, ...]]:
+    """Return the record of the new files, the foreign version that wrote them, and their states.
+
+    The record is None unless the flags file is what this version writes for it.
+    """
     read = {path: _read(root, path) for path in render.new_paths(pin)}
     flags = render.flags_path(pin)
     found = record.parse(read[flags][1] or b"")
     version = found.version if found and found.version != __version__ else None
-    expected, options = render.fixed_files(pin), None
-    if found and found.options and found.pin == pin.name:
-        expected[flags] = render.flags_file(found.options, pin)
-        options = found.options if read[flags][1] == expected[flags] else None
+    expected = render.fixed_files(pin)
     edited = _BY.format(version) if version else "is not a file of this patch, or was edited"
+    other = edited
+    if found and found.options:
+        owner = next(
+            (one for one in (pin, *serving(pin.files, pins)) if one.name == found.pin), None
+        )
+        if owner:
+            expected[flags] = render.flags_file(found.options, owner)
+        else:
+            other = _FOR.format(found.pin)
     states = []
     for path, (kind, content, detail) in read.items():
         if content is None:
@@ -199,8 +238,10 @@ def _new(root: str, pin: Pin) -> tuple[str | None, tuple[FileState, ...], Option
             states.append(FileState(path, FileKind.OURS, blob_id(content), content=content))
         else:
             wanted = blob_id(expected[path]) if path in expected else None
-            states.append(FileState(path, FileKind.FOREIGN, blob_id(content), wanted, edited))
-    return version, tuple(states), options
+            why = other if path == flags else edited
+            states.append(FileState(path, FileKind.FOREIGN, blob_id(content), wanted, why))
+    ours = read[flags][1] is not None and read[flags][1] == expected.get(flags)
+    return found if ours else None, version, tuple(states)
 
 
 def _read(root: str, path: str) -> tuple[FileKind, bytes | None, str]:
@@ -226,7 +267,9 @@ def refusal(state: State) -> str:
     if state.overall is Overall.NOT_PYTORCH:
         return f"{root}: not a PyTorch tree: it has no {state.hooked[0].path}"
     lines = [explain(file) for file in state.wrong]
-    if state.pin is None:
+    if state.tied:
+        lines.append(f"{root}: {state.tie}")
+    elif state.pin is None:
         lines.append(f"{root}: not a commit that there is a pin for; see: switchml-patch pins")
     else:
         lines.append(

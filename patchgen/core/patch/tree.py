@@ -75,13 +75,18 @@ def revert(tree: str, pins: Sequence[Pin], wanted: Pin | None = None) -> Result:
         return _perform(state, pin, {**hooked, **dict.fromkeys(render.new_paths(pin))})
 
 
-def patched_sources(tree: str, pins: Sequence[Pin]) -> tuple[Pin, dict[str, bytes]]:
+def patched_sources(
+    tree: str, pins: Sequence[Pin], likely: Pin | None
+) -> tuple[Pin, dict[str, bytes]]:
     """Return the pin of a tree, patched or not, and its hooked files' post-images.
+
+    `likely` is chosen among pins that match equally.
 
     Raises:
         TreeError: a file is neither pre-image nor post-image.
     """
-    state, pin = _inspect_known(paths.from_native(tree), pins, None)
+    state = inspect(paths.from_native(tree), pins, likely)
+    pin = _require_known(state)
     texts = render.pinned_hooks(pin)
     return pin, {
         file.path: _post(file, found, texts) for file, found in zip(pin.files, state.hooked)
@@ -90,16 +95,20 @@ def patched_sources(tree: str, pins: Sequence[Pin]) -> tuple[Pin, dict[str, byte
 
 def _inspect_known(tree: str, pins: Sequence[Pin], wanted: Pin | None) -> tuple[State, Pin]:
     """Inspect a tree, and refuse it unless all of its files are in a known state."""
-    everything = pins if wanted is None or wanted in pins else (*pins, wanted)
-    state = inspect(tree, everything)
+    state = inspect(tree, pins, wanted)
     if state.pin is not None and wanted is not None and state.pin != wanted:
         raise TreeError(
             f"{paths.printable(state.root)}: this is {state.pin.name}, not {wanted.name}; "
             "give a tree of that version, or another --pytorch or patch"
         )
+    return state, _require_known(state)
+
+
+def _require_known(state: State) -> Pin:
+    """Return the pin of a tree, unless a file of it is in an unknown state."""
     if state.pin is None or state.wrong:
         raise TreeError(refusal(state))
-    return state, state.pin
+    return state.pin
 
 
 def _post(file: HookedFile, found: FileState, texts: Mapping[str, bytes]) -> bytes:

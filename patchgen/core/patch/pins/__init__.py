@@ -155,6 +155,17 @@ def shipped() -> tuple[Pin, ...]:
     return tuple(read_shipped())
 
 
+def serving(files: Sequence[HookedFile], pins: Iterable[Pin]) -> tuple[Pin, ...]:
+    """Return the pins of these files. Releases may have them in common."""
+    return tuple(pin for pin in pins if pin.files == tuple(files))
+
+
+def enumerate_names(pins: Iterable[Pin], word: str) -> str:
+    """Return the names of pins as "v1, v2 `word` v3"."""
+    names = list(dict.fromkeys(pin.name for pin in pins))
+    return f" {word} ".join([*filter(None, [", ".join(names[:-1])]), *names[-1:]])
+
+
 def by_layout(pins: Sequence[Pin]) -> dict[str, Pin]:
     """Return the first pin of each layout, or one without files if no release has any."""
     found = {pin.layout: pin for pin in (*map(load, glob.glob(_LAYOUTS)), *reversed(pins))}

@@ -40,7 +40,8 @@ def apply_patch(workspace: Workspace) -> Making[Patched]:
     request = workspace.request
     directory = paths.from_native(request.source)
     found = state.inspect(directory, (request.pin,))
-    if found.overall is not state.Overall.PATCHED or found.options != request.options:
+    made = (found.overall, found.options, found.made_for)
+    if made != (state.Overall.PATCHED, request.options, request.pin.name):
         yield Stage.PATCH
         tree.apply(directory, request.options, (request.pin,), request.pin)
     client: list[dict[str, object]] = []

@@ -119,7 +119,8 @@ def from_tree(source: str, torch: Torch, known: Sequence[Pin]) -> tuple[Pin, dic
     Raises:
         TreeError: the tree is of no pin, of another torch, or has a foreign edit.
     """
-    pin, patched = tree.patched_sources(source, known)
+    own = next((pin for pin in known if _is_of(torch, pin)), None)
+    pin, patched = tree.patched_sources(source, known, own)
     check_version(torch, pin)
     found = {hooked.path: patched[hooked.path] for hooked in _hooked(pin)}
     top = os.path.join(source, GLOO)

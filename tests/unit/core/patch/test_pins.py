@@ -9,7 +9,7 @@ from packaging.version import Version
 from support import miniature
 
 from patchgen.core import recipes
-from patchgen.core.patch import pinning, pins, render
+from patchgen.core.patch import pinning, pins, render, report
 from patchgen.errors import FileError, OptionsError, PatchgenError, TreeError
 
 SHIPPED = pins.shipped()
@@ -53,7 +53,6 @@ def test_shipped_pins_are_in_the_order_of_their_releases() -> None:
     assert names == sorted(names, key=Version)
     assert {path.stem for path in Path(pins.__file__).parent.glob("*.json")} == {*names}
     assert len({pin.commit for pin in SHIPPED}) == len(SHIPPED)
-    assert len({file.pre for pin in SHIPPED for file in pin.files}) == 2 * len(SHIPPED)
 
 
 @pytest.mark.parametrize("pin", SHIPPED, ids=lambda pin: pin.name)
@@ -127,6 +126,46 @@ def test_an_anchor_matches_exactly_once(tmp_path: Path, times: int) -> None:
     path.write_text(path.read_text().replace(anchor.head, anchor.head * times))
     with pytest.raises(TreeError, match=f"hook include matches {times} times"):
         pinning.make(str(tmp_path), pin, "v1", miniature.COMMIT)
+
+
+@pytest.mark.parametrize("pin", SHIPPED, ids=lambda pin: pin.name)
+@pytest.mark.parametrize("reads", miniature.CONSTRUCTORS)
+def test_a_layout_fits_the_constructor(tmp_path: Path, pin: pins.Pin, reads: str) -> None:
+    fitting = {"options->", "options_->"} if reads == "options->" else {reads}
+    if pin.options_access in fitting:
+        made = miniature.write(tmp_path, pin.layout, reads=reads)
+        assert made.options_access == pin.options_access
+        return
+    with pytest.raises(TreeError) as caught:
+        miniature.write(tmp_path, pin.layout, reads=reads)
+    read = " or ".join(sorted(fitting))
+    assert f"reads its options as {read}, but the layout {pin.layout} as" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("constructor", "accesses"),
+    [
+        ("int options;", set()),
+        ("Options o) : a_(o) { o.timeout", {"o.", "a_."}),
+        ("P<Options> o)\n    : a_{o}, b_(o) { use(o -> devices)", {"o->", "a_->", "b_->"}),
+        ("P<Options> o)\n    : a_{std::move(o)} {\n  auto& d = a_->devices;", {"a_->"}),
+        ("P<Options> o)\n // reads x->timeout\n /* y->\n devices */ { o->timeout", {"o->"}),
+    ],
+)
+def test_how_a_constructor_reads_its_options(constructor: str, accesses: set[str]) -> None:
+    text = f"  other->devices;\nProcessGroupGloo::ProcessGroupGloo(\n    {constructor}"
+    assert pinning.find_accesses(text) == accesses
+    assert not pinning.find_accesses(constructor)
+
+
+def test_a_new_pin_is_served_by_a_shipped_one() -> None:
+    """As v1.8.2 is by v1.8.1."""
+    shipped = SHIPPED[1]
+    new = shipped._replace(name="v1.8.2", commit="0" * 40)
+    assert pins.serving(new.files, SHIPPED) == (shipped,)
+    line = report.serving_line(new, [shipped])
+    assert line.startswith("the hooked files are those of v1.8.1: generate and apply can use")
+    assert report.serving_line(shipped, [shipped]) == "the shipped pin v1.8.1 is of this commit"
 
 
 def test_make_refuses_a_short_commit_and_other_line_ends(tmp_path: Path) -> None:

@@ -81,6 +81,16 @@ def test_a_commit_with_the_same_process_group(tmp_path: Path, layout: str) -> No
         gather(torch("1.13.9", "0" * 40), None, [pin], GraftOrigin(""))
 
 
+def test_a_source_that_several_pins_match(tmp_path: Path) -> None:
+    """The torch decides which of them it is, as the source has no HEAD."""
+    first = miniature.write(tmp_path / "source", "torch-csrc")
+    both = [first, first._replace(name="v0.0.2", version="0.0.2", commit="0" * 40)]
+    header(tmp_path / "torch", "include/gloo/allreduce.h")
+    for pin in both:
+        found = torch(pin.version, pin.commit, root=str(tmp_path / "torch"))
+        assert gather(found, str(tmp_path / "source"), both, GraftOrigin(""))[0] == pin
+
+
 def header(directory: Path, name: str) -> None:
     (directory / name).parent.mkdir(parents=True, exist_ok=True)
     (directory / name).touch()
