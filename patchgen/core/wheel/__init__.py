@@ -14,7 +14,7 @@ from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.stages import environment
 from patchgen.core.wheel.values import Built, Stage
 from patchgen.core.wheel.workspace import Workspace
-from patchgen.errors import CheckError, InterruptedRun, file_errors
+from patchgen.errors import CheckError, InterruptedRun, ToolError, file_errors
 from patchgen.system.checks import Check, find_failed
 
 __all__ = ["BuildRequest", "Plan", "build", "plan", "refuse_missing"]
@@ -50,13 +50,18 @@ def plan(request: BuildRequest) -> Plan:
 
     Raises:
         OptionsError: the request has a value with which PyTorch's build would fail.
+        CheckError: a requirement is missing without which the plan is unknown.
         TreeError: the source is not as expected; each path is named.
         ToolError: the interpreter or the compiler does not run.
     """
     request.validate()
     with file_errors():
         workspace = Workspace(request)
-        first = next(stages.run_all(workspace), None)
+        try:
+            first = next(stages.run_all(workspace), None)
+        except ToolError:
+            _check(request)
+            raise
     if first is None:
         return Plan(workspace)
     rest = itertools.dropwhile(lambda stage: stage != first, stages.list_stages(request))
@@ -97,19 +102,29 @@ def build(request: BuildRequest, announce: Callable[[Plan], None]) -> Delivered:
 def _run(workspace: Workspace, begun: list[Stage], announce: Callable[[Plan], None]) -> Built:
     """Run all stages; add each that begins to `begun`."""
     request, running = workspace.request, stages.run_all(workspace)
-    listed = stages.list_stages(request)
+    listed, checked = stages.list_stages(request), False
     while True:
         try:
             stage = next(running)
         except StopIteration as end:
             built: Built = end.value
             return built
+        except ToolError:
+            if not begun:
+                _check(request)
+            raise
         if not begun:
             announce(Plan(workspace, stage))
-        if stage in stages.CHECKED and stages.CHECKED.isdisjoint(begun):
-            refuse_missing(find_failed(check_build(request)))
+        if stage in stages.CHECKED and not checked:
+            _check(request)
+        checked = stage not in stages.REVEALING
         _LOGGER.info("[%d/%d] %s", listed.index(stage) + 1, len(listed), stage.value)
         begun.append(stage)
+
+
+def _check(request: BuildRequest) -> None:
+    """Refuse a build that lacks something that can be checked now."""
+    refuse_missing(find_failed(check_build(request)))
 
 
 def refuse_missing(rows: Sequence[Check]) -> None:

@@ -18,6 +18,7 @@ from patchgen.options import Options
 from patchgen.system import machine, paths
 
 _LAUNCHERS = ("sccache", "ccache")
+_CUDA = "cudatoolkit-dev"
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,21 @@ class BuildRequest:
     def given(self) -> dict[str, str]:
         """Environment of the user, with the variables from the command line."""
         return {**self.environ, **self.settings}
+
+    @property
+    def names_cuda(self) -> bool:
+        """Whether the lock, or the environment file that it is made from, has CUDA.
+
+        Reads the text, because a plan must not need a YAML parser.
+        """
+        if self.python is not None:
+            return False
+        known = self.lock if os.path.exists(self.lock) else self.environment
+        try:
+            with open(known, encoding="utf-8", errors="replace") as file:
+                return any(_CUDA in line.partition("#")[0] for line in file)
+        except OSError:  # reported where it is used
+            return False
 
     @property
     def workers(self) -> int:

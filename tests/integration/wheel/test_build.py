@@ -207,6 +207,29 @@ def test_without_a_lock_it_is_made_first(site: Site, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code", "named"),
+    [
+        (("--switchml-home", "/nowhere"), 6, "[ ] SWITCHML_HOME: no /nowhere/include"),
+        ((), 6, "[ ] git: not on PATH"),
+        (("--mlx5",), 2, "MLX5=1"),
+        (("--accept", "everything"), 2, "'everything' is not one of"),
+        (("--builddir", "/proc/none"), 5, "give another directory with --builddir"),
+    ],
+)
+def test_what_is_missing_is_refused_before_a_lock_is_made(
+    site: Site, tmp_path: Path, arguments: tuple[str, ...], code: int, named: str
+) -> None:
+    place = Site(tmp_path / "place", site.project, tmp_path / "conda-lock.yml", site.client)
+    shutil.copy(site.lock.parent / "environment" / "environment.yml", tmp_path)
+    environ = {} if arguments else {"PATH": "/nowhere"}
+    output = place.run(*arguments, cwd=tmp_path, code=code, **environ).stderr
+    assert named in output
+    assert "] lock" not in output
+    assert not place.lock.exists()
+    assert not (tmp_path / "cache").exists()
+
+
 def test_another_variable_compiles_what_depends_on_it(built: Site) -> None:
     (wheel,) = built.wheels
     assert TEST_PROGRAM in names(wheel)

@@ -123,7 +123,9 @@ class Facts:
         given = self.request.given
         if given.get("USE_CUDA"):
             return given["USE_CUDA"].upper() not in _OFF
-        return bool(given.get("CUDA_HOME") or self.find_locked("cudatoolkit-dev"))
+        if given.get("CUDA_HOME") or self.find_locked("cudatoolkit-dev"):
+            return True
+        return self.locked is not None and not self.has_packages and self.request.names_cuda
 
     @cached_property
     def settings(self) -> Mapping[str, str]:

@@ -11,8 +11,10 @@ from patchgen.core.wheel.stages import archive, environment, objects, tree, veri
 from patchgen.core.wheel.values import Built, Stage
 from patchgen.core.wheel.workspace import Making, Workspace
 
-CHECKED = frozenset({Stage.SOURCE, Stage.ENV, Stage.PATCH, Stage.COMPILE})
+CHECKED = frozenset({Stage.LOCK, Stage.SOURCE, Stage.ENV, Stage.PATCH, Stage.COMPILE})
 """Stages that begin only if no requirement is missing."""
+REVEALING = frozenset({Stage.LOCK, Stage.ENV})
+"""Stages after which more requirements can be checked."""
 
 
 def list_stages(request: BuildRequest) -> list[Stage]:

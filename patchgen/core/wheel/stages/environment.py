@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from patchgen.core.wheel.env.lockfile import Lock  # imports yaml
 
 _LOGGER = logging.getLogger(__name__)
-_CUDA = "cudatoolkit-dev"
 
 
 def make_lock(workspace: Workspace) -> Making[Lock]:
@@ -95,16 +94,4 @@ def _make_prefix(workspace: Workspace, lock: Lock) -> Making[None]:
 
 def read_variables(request: BuildRequest, sandbox: Sandbox) -> dict[str, str]:
     """Return the variables of the build; CUDA follows from the lock or environment file."""
-    return request.variables(sandbox.path(request.prefix), cuda=_has_cuda(request))
-
-
-def _has_cuda(request: BuildRequest) -> bool:
-    """Return whether the lock or the environment file has CUDA.
-
-    Reads the text, because a plan must not need a YAML parser.
-    """
-    if request.python is not None:
-        return False
-    known = request.lock if os.path.exists(request.lock) else request.environment
-    with open(known, encoding="utf-8", errors="replace") as file:
-        return any(_CUDA in line.partition("#")[0] for line in file)
+    return request.variables(sandbox.path(request.prefix), cuda=request.names_cuda)

@@ -16,7 +16,7 @@ from patchgen.core.wheel import variables
 from patchgen.core.wheel.check import ACCEPTABLE
 from patchgen.core.wheel.values import Stage
 from patchgen.core.wheel.workspace import Making, Workspace
-from patchgen.errors import CheckError
+from patchgen.errors import CheckError, ToolError
 from patchgen.system.checks import Check
 
 BLAS = ACCEPTABLE["no-blas"]
@@ -94,7 +94,7 @@ def test_each_stage_gets_the_results_that_it_needs(
     assert build(monkeypatch, tmp_path, []) == [
         "look source", "plan", "check", "make source",
         "look env None", "make env",
-        "look patch", "make patch",
+        "look patch", "check", "make patch",
         "look compile source env patch", "make compile",
         "look wheel source env patch compile", "make wheel",
         "look verify env wheel", "make verify",
@@ -118,16 +118,66 @@ def test_what_needs_no_check_is_not_checked(
     assert "check" not in build(monkeypatch, tmp_path, ["source", "env", "patch", "compile"])
 
 
-def test_without_a_lock_the_first_stage_makes_one_and_the_check_comes_after(
+def locking(directory: Path) -> building.BuildRequest:
+    """A request for a build that begins with its lock."""
+    (directory / "environment.yml").touch()
+    return replace(make_request(directory), python=None)
+
+
+def test_it_is_checked_before_the_lock_is_made_and_when_more_is_known(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     notes = note(monkeypatch, [])
-    (tmp_path / "environment.yml").touch()
-    wanted = replace(make_request(tmp_path), python=None)
     plans: list[building.Plan] = []
-    building.build(wanted, plans.append)
+    building.build(locking(tmp_path), plans.append)
     assert [name for name, _ in plans[0].stages] == ["lock", *NAMES]
-    assert notes[:5] == ["look lock", "make lock", "look source", "check", "make source"]
+    assert notes[:10] == [
+        "look lock", "check", "make lock",
+        "look source", "check", "make source",
+        "look env lock", "make env",
+        "look patch", "check",
+    ]  # fmt: skip
+    assert notes.count("check") == 3
+
+
+@pytest.mark.parametrize("known", range(3))
+def test_nothing_is_made_after_what_is_found_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, known: int
+) -> None:
+    """Without a lock, with one, and with an environment."""
+    calls: list[object] = []
+
+    def find(_: building.BuildRequest) -> Check:
+        calls.append(None)
+        return Check("compiler", ("none",) if len(calls) > known else ())
+
+    notes = note(monkeypatch, [], find)
+    with pytest.raises(CheckError, match="compiler: none"):
+        building.build(locking(tmp_path), lambda _: None)
+    made = [entry for entry in notes if entry.startswith("make")]
+    assert made == ["make lock", "make source", "make env"][: known and 2 * known - 1]
+
+
+def test_a_program_without_which_no_stage_can_be_looked_at(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What else is missing is named with it."""
+    missing: list[str] = ["not on PATH"]
+    note(monkeypatch, [], lambda _: Check("git", tuple(missing)))
+
+    def fail(_: Workspace) -> Making[str]:
+        raise ToolError("git: No such file or directory")
+        yield Stage.SOURCE
+
+    monkeypatch.setattr("patchgen.core.wheel.stages.tree.fetch_source", fail)
+    wanted = make_request(tmp_path)
+    for begin in (building.plan, lambda request: building.build(request, lambda _: None)):
+        missing[:] = ["not on PATH"]
+        with pytest.raises(CheckError, match="git: not on PATH"):
+            begin(wanted)
+        missing.clear()
+        with pytest.raises(ToolError, match="No such file"):
+            begin(wanted)
 
 
 def test_what_the_user_accepts_is_handed_to_check(

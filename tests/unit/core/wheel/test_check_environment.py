@@ -116,6 +116,20 @@ def test_an_environment_takes_room_too(
     assert row.found.endswith(f"GiB free, {needed} needed")
 
 
+@pytest.mark.parametrize(
+    ("file", "needed"),
+    [("- cudatoolkit-dev=10.1", "7"), ("- python=3.7  # no cudatoolkit-dev", "4"), (None, "4")],
+)
+def test_the_environment_file_says_what_a_lock_will_need(
+    tmp_path: Path, file: str | None, needed: str
+) -> None:
+    wanted = replace(ask(str(tmp_path), cwd=str(tmp_path)), pin=PIN._replace(recipe={"disk": 1}))
+    if file:
+        Path(wanted.environment).write_text(f"dependencies:\n{file}\n")
+    *_, row = room.check_machine(Facts(wanted, CLIENT, LockedEnvironment()))
+    assert row.found.endswith(f"GiB free, {needed} needed")
+
+
 OTHER = "PyTorch 1.7.1 builds with"
 
 
