@@ -15,11 +15,14 @@ import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from cyclonedx.model.bom import Bom
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
+from packaging.version import InvalidVersion, Version
 
 from patchgen.core.library import origin
 from patchgen.core.source.addresses import PYTORCH, SOURCE, owner_and_name
@@ -41,6 +44,13 @@ _FIELDS = "${binary:Package} ${Package} ${Version} ${Architecture} ${source:Pack
 _LINKED = re.compile(r"(\S+)(?: (\S+))? \((.*)\)")
 _STATIC = {"DPDK": "libdpdk.a", "gRPC": "libgrpc++.a", "protobuf": "libprotobuf.a"}
 _VERSION = re.compile(r"\d+(?:\.\d+)+|$")
+_COMMIT = re.compile("[0-9a-f]{40}")
+_GITHUB = re.compile(r"(?:\w+://)?(?:[^/@]+@)?github\.com[:/]")
+_SCP = re.compile(r"^([^/:@]+@[^/:]+):(?!/)")  # as git@example.com:owner/name, which is not a URL
+_INDEX = re.compile(r"cpu|xpu|cu\d+|rocm\d+(?:\.\d+)*")
+_INDEXES = "https://download.pytorch.org/whl"  # one index for each local version of PyTorch's own
+_CONDA = "https://repo.anaconda.com"  # the default of purl's type conda
+_TOKEN = re.compile("^/t/[^/]+")
 
 
 def find_libraries(objects: Sequence[str], environ: Mapping[str, str]) -> list[Component]:
@@ -61,6 +71,17 @@ def find_libraries(objects: Sequence[str], environ: Mapping[str, str]) -> list[C
     return [_describe(name, packages.get(path), file=path) for name, path in paths.items()]
 
 
+def find_torch(root: str, environ: Mapping[str, str]) -> PackageURL | None:
+    """Find the package of conda or dpkg that an installed torch is of; None if it is of neither.
+
+    Raises:
+        ToolError: dpkg-query does not run.
+        FileError: a record cannot be read.
+    """
+    path = os.path.realpath(os.path.join(root, "version.py"))
+    return _find_packages([path], environ).get(path)
+
+
 def _ask(command: Sequence[str], environ: Mapping[str, str]) -> str:
     program = Program(command, "/", {**environ, "LC_ALL": "C.UTF-8"})
     return capture(program, limit=LIMIT).out.decode(errors="replace")
@@ -75,6 +96,8 @@ def _find_packages(paths: Sequence[str], environ: Mapping[str, str]) -> dict[str
     names = [path.removeprefix("/usr") for path in rest]  # as packages before the merge of /usr
     owned = _OWNER.findall(_ask(["dpkg-query", "--search", *rest, *names], environ))
     owners = {os.path.realpath(path): owner for owner, path in owned}
+    if not owners:
+        return found
     shown = _ask(["dpkg-query", "--show", f"--showformat={_FIELDS}", *owners.values()], environ)
     rows = {row[0]: row[1:] for row in map(str.split, shown.splitlines())}
     with file_errors(), open("/etc/os-release", encoding="utf-8") as file:
@@ -88,26 +111,48 @@ def _find_packages(paths: Sequence[str], environ: Mapping[str, str]) -> dict[str
 
 
 def _find_conda_package(path: str) -> PackageURL | None:
-    prefix = os.path.dirname(os.path.dirname(path))
-    for record in sorted(glob.glob(os.path.join(glob.escape(prefix), "conda-meta", "*.json"))):
+    parents = (parent for parent in Path(path).parents if (parent / "conda-meta").is_dir())
+    prefix = next(parents, None)
+    for record in sorted((prefix / "conda-meta").glob("*.json")) if prefix else ():
         with file_errors(), open(record, encoding="utf-8") as file:
             data = json.load(file)
         if os.path.relpath(path, prefix) in data["files"]:
             more = {"build": data["build"], "subdir": data["subdir"]}
+            more |= _describe_channel(data.get("url") or "")
             return PackageURL("conda", None, data["name"], data["version"], more)
     return None
 
 
+def _describe_channel(url: str) -> dict[str, str]:
+    """Return the qualifiers of the channel from which a package came, without credentials."""
+    parts = urlsplit(url)
+    *base, channel, _, file = ["", "", *_TOKEN.sub("", parts.path).split("/")]
+    if not channel:
+        return {}
+    server = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{'/'.join(base[2:])}"
+    kind = next((kind for kind in ("conda", "tar.bz2") if file.endswith(f".{kind}")), "")
+    found = {"channel": channel, "type": kind, "repository_url": server}
+    if server.startswith(_CONDA):
+        del found["repository_url"]
+    return {name: value for name, value in found.items() if value}
+
+
 def compose(
-    made: Provenance, libraries: Sequence[Component], name: str, version: str = ""
+    made: Provenance,
+    libraries: Sequence[Component],
+    name: str,
+    version: str = "",
+    torch: PackageURL | None = None,
 ) -> bytes:
     """Compose the SBOM of a file, or of a distribution, which has a version.
 
-    The provenance has no subject if the SBOM goes into that.
+    The provenance has no subject if the SBOM goes into that. `torch` is the package of the torch
+    for which the file was made, where that is not of Python's own index.
     """
-    purl = PackageURL("pypi", None, name, version) if version else None
+    purl = _package_distribution(made, name, version) if version else None
     digest = made.subjects[0].sha256 if made.subjects else ""
-    parts = [*_list_sources(made), *_list_client(made, shared=bool(libraries)), *libraries]
+    sources = _list_sources(made, torch)
+    parts = [*sources, *_list_client(made, shared=bool(libraries)), *libraries]
     epoch = made.resolved.get("SOURCE_DATE_EPOCH")
     tool = _describe("switchml-patch", version=made.builder["switchml-patch"], type="application")
     document = {
@@ -117,7 +162,7 @@ def compose(
             "tools": {"components": [tool]},
             "timestamp": datetime.fromtimestamp(epoch or 0, timezone.utc).isoformat(),
         },
-        "components": [*parts, *_list_surroundings(made, libraries)],
+        "components": [*parts, *_list_surroundings(made, parts)],
         "dependencies": [{"ref": "main", "dependsOn": [one["bom-ref"] for one in parts]}],
         "serialNumber": _NAMESPACE.urn,
     }
@@ -149,12 +194,25 @@ def _describe(
     return {name: value for name, value in found.items() if value}
 
 
-def _list_sources(made: Provenance) -> Iterator[Component]:
+def _package_distribution(made: Provenance, name: str, version: str) -> PackageURL:
+    """Return the package of a distribution that was built here, which no index has."""
+    sources = [one["uri"] for one in made.materials if one["name"] == SOURCE]
+    if sources:
+        return PackageURL("pypi", None, name, version, {"vcs_url": sources[0]})
+    return PackageURL("generic", None, name, version)
+
+
+def _list_sources(made: Provenance, package: PackageURL | None) -> Iterator[Component]:
     """List PyTorch, by its release and commit, its submodules and the patch."""
-    torch = made.resolved.get("torch") or made.request.get("pin")
+    torch, pin = made.resolved.get("torch"), made.request.get("pin")
+    commits = [one["commit"] for one in (torch, pin) if one and _COMMIT.fullmatch(one["commit"])]
+    uri = f"git+{PYTORCH}@{commits[0]}" if commits else ""
     if torch:
-        version = torch.get("version") or torch["name"].removeprefix("v")
-        purl, uri = PackageURL("pypi", None, "torch", version), f"git+{PYTORCH}@{torch['commit']}"
+        purl = package or _package_torch(torch["version"], uri)
+        yield _describe(SOURCE, purl, uri=uri, description=f"torch {torch['version']}")
+    elif pin:
+        version = pin["name"].removeprefix("v")
+        purl = PackageURL("pypi", None, "torch", version, {"vcs_url": uri})
         yield _describe(SOURCE, purl, uri=uri)
     for one in made.materials:
         if "gitCommit" in one["digest"] and one["name"] != SOURCE and made.kind != origin.CLIENT:
@@ -163,12 +221,32 @@ def _list_sources(made: Provenance) -> Iterator[Component]:
             yield _describe(one["name"], digest=one["digest"]["sha256"], type="file")
 
 
+def _package_torch(version: str, uri: str) -> PackageURL:
+    """Return the package of a torch that pip installed, by its version.
+
+    A release without a local version is that of PyPI. PyTorch has an index for each of its own
+    local versions. Every other torch was built from its commit.
+    """
+    try:
+        parsed = Version(version)
+    except InvalidVersion:
+        parsed = None
+    local = (parsed and parsed.local) or ""
+    if _INDEX.fullmatch(local):
+        source = {"repository_url": f"{_INDEXES}/{local}"}
+    else:
+        source = {} if parsed and not local and not parsed.is_prerelease else {"vcs_url": uri}
+    return PackageURL("pypi", None, "torch", version, source)
+
+
 def _describe_commit(one: Mapping[str, Any], **more: Any) -> Component:  # noqa: ANN401
     """Describe the commit of a repository, which is a ResourceDescriptor."""
     uri, commit = one["uri"], one["digest"]["gitCommit"]
     address = uri.removeprefix("git+").rpartition("@")[0]
     owner, name = owner_and_name(address)
-    if "://github.com/" in address:
+    address = _SCP.sub(r"ssh://\1/", address)
+    uri = f"git+{address}@{commit}"
+    if _GITHUB.match(address):
         purl = PackageURL("github", owner, name, commit)
     else:
         purl = PackageURL("generic", None, name, commit, {"vcs_url": uri})
@@ -194,12 +272,12 @@ def _list_client(made: Provenance, *, shared: bool) -> Iterator[Component]:
             yield _describe(name, purl, name=name, file=found[0] if found else "")
 
 
-def _list_surroundings(made: Provenance, libraries: Sequence[Component]) -> Iterator[Component]:
+def _list_surroundings(made: Provenance, parts: Sequence[Component]) -> Iterator[Component]:
     """List the programs of the build, and the distribution, by which scanners judge packages."""
     for name, text in made.resolved["toolchain"]["programs"].items():
         more = {"name": name, "version": _VERSION.findall(text)[0], "description": text}
         yield _describe(f"program:{name}", type="application", scope="excluded", **more)
-    purls = [PackageURL.from_string(one["purl"]) for one in libraries if "purl" in one]
+    purls = [PackageURL.from_string(one["purl"]) for one in parts if "purl" in one]
     for distro in {one.qualifiers["distro"] for one in purls if one.type == "deb"}:
         name, _, version = distro.partition("-")
         yield _describe("system", name=name, version=version, type="operating-system")

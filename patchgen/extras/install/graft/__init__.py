@@ -196,6 +196,7 @@ def build(request: GraftRequest, output: str) -> Identity:
         )  # fmt: skip
         statement.write(output, described)
         found = sbom.find_libraries([output, beside], request.environ)
-        content = sbom.compose(described, found, os.path.basename(output))
+        torch = sbom.find_torch(request.torch.root, request.environ)
+        content = sbom.compose(described, found, os.path.basename(output), torch=torch)
         files.replace(os.fsencode(output + statement.SBOM_SUFFIX), content)
     return made.identity

@@ -135,4 +135,5 @@ def _compose_sbom(request: PluginRequest, package: Package, made: Provenance) ->
     beside = os.path.join(os.path.dirname(path), render.LIBRARY)
     libraries = sbom.find_libraries([path, beside], request.environ)
     version = package.metadata.stem.partition("-")[2]
-    return sbom.compose(made, libraries, wheel.DISTRIBUTION, version)
+    torch = sbom.find_torch(request.torch.root, request.environ)
+    return sbom.compose(made, libraries, wheel.DISTRIBUTION, version, torch)
