@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <random>
@@ -252,33 +253,164 @@ void sharesOutCores() {
   close(pipes[1]);
 }
 
-/// Cores of a process whose thread OpenMP binds to one of them as soon as it is loaded.
-void findsCoresOfTheProcess() {
-  const auto before = ownCores();
-  check(dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL) != nullptr, "OpenMP is loaded");
-  const auto own = ownCores();
-  const ProcessCores found;
-  const bool bound = before.size() > 1;
-  check(own.size() == 1, "this thread is bound");
-  equal(found.note.substr(2, 4), std::getenv("OMP_PROC_BIND") ? "OMP_" : "GOMP");
-  check(found.isWhole == (found.all == before), "it says where it does not know all cores");
-  check(found.isWhole || std::getenv("GOMP_CPU_AFFINITY") != nullptr, "places are all cores");
-  equal(joined(found.bound, ","), bound && found.isWhole ? joined(own, ",") : "");
+/// A /proc that is made, of processes whose parents have the number before theirs.
+class Proc {
+ public:
+  Proc() {
+    std::string name = "/tmp/switchml-proc-XXXXXX";
+    check(mkdtemp(name.data()) != nullptr, "a directory");
+    root_ = name;
+  }
+  ~Proc() { std::filesystem::remove_all(root_); }
+
+  /// A child of the last process, with the cores of each of its threads.
+  Proc& add(const std::vector<std::string>& threads, const std::string& library = "",
+            const std::string& variables = "") {
+    const auto directory = text(root_, "/", ++last_);
+    for (std::size_t thread = 0; thread < threads.size(); ++thread) {
+      const auto task = text(directory, "/task/", last_ + 1000 * thread);
+      std::filesystem::create_directories(task);
+      std::ofstream(task + "/status") << "Name:\tx\nCpus_allowed:\tff\nCpus_allowed_list:\t"
+                                      << threads[thread] << "\nvoluntary_ctxt_switches:\t1\n";
+    }
+    std::filesystem::create_directories(directory);
+    std::ofstream(directory + "/stat") << last_ << " (a) b) S " << last_ - 1 << " 1 1 0";
+    std::ofstream(directory + "/maps")
+        << "7f00-7f01 r-xp 00 00:00 1  /lib/libc.so.6\n7f02-7f03 r-xp 00 00:00 2  " << library;
+    std::ofstream(directory + "/environ")
+        << "A=1" << '\0' << "EMPTY" << '\0' << variables << '\0' << "Z=OMP_PLACES=cores";
+    return *this;
+  }
+
+  /// Cores before a binding that a child of the last process has inherited, and its variables.
+  std::string binding(const std::string& own, const std::string& allows = "0-15") const {
+    const auto found = inheritedBinding(parseCores(own), parseCores(allows), last_, root_);
+    return found.before.empty() ? "none" : text(joined(found.before, ","), " by ", found.variables);
+  }
+
+ private:
+  std::string root_;
+  int last_ = 0;
+};
+
+void findsInheritedBindings() {
+  constexpr const char* kRuntime = "/opt/torch/lib/libgomp-a34b3233.so.1";
+  constexpr const char* kTrue = "OMP_PROC_BIND=true";
+  const auto launched = [&](const std::string& own, const std::string& variable,
+                            const char* runtime = kRuntime) {
+    return Proc().add({"0-15"}).add({"0-7"}).add({own}, runtime, variable).binding(own);
+  };
+  const std::string eight = "0,1,2,3,4,5,6,7 by ";
+  equal(launched("0", kTrue), eight + kTrue);
+  equal(launched("0,8", kTrue), "none");  // the shell may not run on 8
+  equal(launched("2", "GOMP_CPU_AFFINITY=2 1"), eight + "GOMP_CPU_AFFINITY=2 1");
+  equal(launched("0", "OMP_PLACES=cores"), eight + "OMP_PLACES=cores");
+  equal(launched("0", "KMP_AFFINITY=compact", "/opt/lib/libiomp5.so"),
+        eight + "KMP_AFFINITY=compact");
+  // The second place, or no binding at all: the launcher means these cores.
+  equal(launched("4", kTrue), "none");
+  equal(launched("0", "OMP_PROC_BIND=False"), "none");
+  equal(launched("0", "KMP_AFFINITY=granularity=fine,none"), "none");
+  equal(launched("0", "NOT_OMP_PROC_BIND=true"), "none");
+  equal(launched("0", kTrue, "/lib/libm.so.6"), "none");
+  // A shell between, the first process of a container, a parent that is not shown.
+  equal(Proc().add({"0-3"}).add({"0"}, kRuntime, kTrue).add({"0"}).binding("0"),
+        text("0,1,2,3 by ", kTrue));
+  equal(Proc().add({"0"}, kRuntime, kTrue).binding("0", "0-2"), text("0,1,2 by ", kTrue));
+  equal(Proc().add({}).add({"0"}, kRuntime, kTrue).binding("0", "0-2"), text("0,1,2 by ", kTrue));
+  // The parent has more cores than the kernel allows here; threads with others; a team of OpenMP.
+  equal(Proc().add({"0-15"}).add({"0"}, kRuntime, kTrue).binding("0", "0-1"),
+        text("0,1 by ", kTrue));
+  equal(Proc().add({"0", "1-2"}).add({"1", "0", "2"}, kRuntime, kTrue).binding("0"), "none");
+  equal(Proc().add({"3", "0-1"}).add({"1", "0", "2"}, kRuntime, kTrue).binding("0"),
+        text("0,1,3 by ", kTrue));
+  // A shell that taskset has started binds all that it starts; ranks have cores of their own.
+  equal(Proc().add({"0-15"}).add({"0"}).add({"0"}, kRuntime, kTrue).binding("0"), "none");
+  equal(Proc().add({"0-15"}).add({"0"}, kRuntime, kTrue).binding("8-15"), "none");
+  equal(Proc().binding("0"), "none");
 }
 
-void runsWith(const char* name, const std::string& value, char** argv) {
+void loadOpenMp() {
+  check(dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL) != nullptr, "OpenMP is loaded");
+  check(ownCores().size() == 1, "this thread is bound");
+}
+
+/// Cores of a process whose thread OpenMP binds to one of them as soon as it is loaded.
+void findsCoresOfTheProcess(const std::string& name) {
+  const auto before = ownCores();
+  loadOpenMp();
+  const auto own = ownCores();
+  const ProcessCores found;
+  check(found.all == before || !found.reason.empty(), "it says where it does not know all cores");
+  check(found.all == before || name == "GOMP_CPU_AFFINITY", "places are all cores");
+  equal(joined(found.bound, ","), found.all == own ? "" : joined(own, ","));
+  equal(found.note, found.all == own ? ""
+                                     : text(" (a thread is bound there by ", name, "=",
+                                            std::getenv(name.c_str()), ")"));
+}
+
+void runProgram(const char* program, const std::vector<std::string>& arguments) {
   inChild([&] {
-    setenv(name, value.c_str(), /*overwrite=*/1);
-    execl(argv[0], argv[0], argv[1], name, nullptr);
+    std::vector<const char*> all{program};
+    for (const auto& one : arguments) {
+      all.push_back(one.c_str());
+    }
+    all.push_back(nullptr);
+    execv(program, const_cast<char* const*>(all.data()));
     _exit(1);
   });
+}
+
+void runWith(const char* program, const char* name, const std::string& value,
+             const std::vector<std::string>& arguments) {
+  const Environment environment{{name, value}};
+  const Given given(environment);
+  runProgram(program, arguments);
+}
+
+/// Runs the child of a launcher that has one core, by OpenMP or by itself.
+void launch(const char* program, bool byOpenMp) {
+  const auto before = ownCores();
+  if (byOpenMp) {
+    loadOpenMp();
+  } else {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(*before.begin(), &one);
+    check(sched_setaffinity(0, sizeof one, &one) == 0, "one core");
+  }
+  runProgram(program, {"launched", joined(byOpenMp ? before : ownCores(), ",")});
+}
+
+void isLaunched(const std::string& expected) {
+  const auto own = ownCores();
+  check(own.size() == 1, "the core of the launcher");
+  const ProcessCores found;
+  equal(joined(found.all, ","), expected);
+  check(found.bound == (found.all == own ? CoreSet{} : own), "that of its thread");
+  check(found.note.empty() == (found.all == own), "what bound it");
+  const auto allowed = allowedCores().size();
+  equal(found.reason, found.all.size() == allowed
+                          ? ""
+                          : text(" (the kernel allows ", allowed,
+                                 ": unset OMP_PROC_BIND=true if it has bound this process or its "
+                                 "launcher)"));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc == 3) {
-    findsCoresOfTheProcess();
+  const std::string mode = argc == 3 ? argv[1] : "";
+  if (mode == "bound") {
+    findsCoresOfTheProcess(argv[2]);
+    return 0;
+  }
+  if (mode == "launched") {
+    isLaunched(argv[2]);
+    return 0;
+  }
+  if (mode == "launch") {
+    launch(argv[0], std::string(argv[2]) == "OpenMP");
     return 0;
   }
   check(argc == 2, "usage: filling SYSFS");
@@ -290,8 +422,13 @@ int main(int argc, char** argv) {
   findsCards(argv[1]);
   sharesNoFiles();
   check(ProcessCores().all == ownCores(), "without OpenMP they are those of the thread");
-  runsWith("OMP_PROC_BIND", "true", argv);
-  runsWith("GOMP_CPU_AFFINITY", text(*ownCores().begin()), argv);
+  runWith(argv[0], "OMP_PROC_BIND", "true", {"bound", "OMP_PROC_BIND"});
+  const auto first = text(*ownCores().begin());
+  runWith(argv[0], "GOMP_CPU_AFFINITY", first, {"bound", "GOMP_CPU_AFFINITY"});
+  findsInheritedBindings();
+  for (const char* by : {"OpenMP", "taskset"}) {
+    runWith(argv[0], "OMP_PROC_BIND", "true", {"launch", by});
+  }
   sharesOutCores();
   std::puts("ok");
 }

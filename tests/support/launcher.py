@@ -158,6 +158,9 @@ class Launcher:
         world: int,
         launcher: Sequence[str],
         arguments: Mapping[str, object],
+        *,
+        config: Mapping[str, object] | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> list[Rank]:
         """Run `case` through torch's own launcher, with one switchml.cfg for all ranks.
 
@@ -165,17 +168,18 @@ class Launcher:
             One log, with every rank's output.
         """
         values = {"prepostprocessor": "bypass", "rank": "auto", "num_workers": "auto"}
-        run = self.prepare(world, config=values)
-        env = self.environment(
+        run = self.prepare(world, config={**values, **(config or {})})
+        environ = self.environment(
             {
                 "SWITCHML_CONFIG": str(run / "0" / "switchml.cfg"),
                 "SWITCHML_TEST_ARGUMENTS": json.dumps(arguments),
                 "SWITCHML_TEST_PREPOSTPROCESSOR": "bypass",
+                **(env or {}),
             },
             preload=True,
         )
         command = [str(self.python), "-m", *launcher, str(PROGRAMS / "worker.py"), case]
-        return self.collect([self.start(command, run, env)], 120)
+        return self.collect([self.start(command, run, environ)], 120)
 
     def _fork(
         self,

@@ -71,24 +71,54 @@ def test_report_without_a_group_and_of_what_is_no_utf8(plugin: Plugin) -> None:
     assert messages.NO_NUMBER.format("SWITCHML_MIN_NUMEL", "?", "elements") in output
 
 
-@pytest.mark.parametrize("name", ["OMP_PROC_BIND", "GOMP_CPU_AFFINITY"])
-def test_cores_where_openmp_binds_a_thread(launch: Launcher, name: str) -> None:
-    """The ranks take cores of their processes, and say where the program's thread is on one."""
-    if len(os.sched_getaffinity(0)) < 2:
+@pytest.fixture
+def first_core() -> str:
+    cores = os.sched_getaffinity(0)
+    if len(cores) < 2:
         pytest.skip("needs two cores")
-    first = str(min(os.sched_getaffinity(0)))
-    env = {name: {"OMP_PROC_BIND": "true"}.get(name, first)}
-    own = "true\n[backend.dpdk]\ncores = auto\nworker_ip = interface:lo"
-    config = {"backend": "dpdk", "num_worker_threads": "1", "process_packets": own}
-    ranks = launch("sums", 2, arguments={"sizes": [1000]}, config=config, env=env, fresh=True)
+    return str(min(cores))
+
+
+# One thread, and so one core, for each rank.
+DPDK = {
+    "backend": "dpdk",
+    "num_worker_threads": "1",
+    "process_packets": "true\n[backend.dpdk]\ncores = auto\nworker_ip = interface:lo",
+}
+
+
+@pytest.mark.parametrize("name", ["OMP_PROC_BIND", "GOMP_CPU_AFFINITY"])
+def test_cores_where_openmp_binds_a_thread(launch: Launcher, first_core: str, name: str) -> None:
+    """The ranks take cores of their processes, and say where the program's thread is on one."""
+    env = {name: {"OMP_PROC_BIND": "true"}.get(name, first_core)}
+    ranks = launch("sums", 2, arguments={"sizes": [1000]}, config=DPDK, env=env, fresh=True)
     found = {}
     for result in results(ranks):
         core, _, words = str(result["report"]["filled_in"]).partition("cores=")[2].partition(" ")
         found[core] = words
     assert len(found) == 2
     for core, words in found.items():
-        bound = f"({name}={env[name]} binds a thread there)"
-        assert (bound in words) is (core == first)
+        bound = f"(a thread is bound there by {name}={env[name]})"
+        assert (bound in words) is (core == first_core)
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"OMP_PROC_BIND": "true", "OMP_PLACES": "cores"},
+        {"GOMP_CPU_AFFINITY": "{core}"},
+        {"OMP_PLACES": "{{{core}}}"},
+    ],
+    ids=" ".join,
+)
+def test_cores_where_openmp_binds_the_launcher(
+    launch: Launcher, torch_launcher: list[str], first_core: str, env: dict[str, str]
+) -> None:
+    """The ranks inherit one core from torchrun."""
+    given = {name: value.format(core=first_core) for name, value in env.items()}
+    (log,) = launch.torchrun("sums", 2, torch_launcher, {"sizes": [1]}, config=DPDK, env=given)
+    assert log.out.count('"delegating": true') == 2, log.out + log.err
+    assert len({*re.findall(r"worker_ip=127.0.0.1 cores=(\d+)", log.out)}) == 2
 
 
 @pytest.mark.parametrize(

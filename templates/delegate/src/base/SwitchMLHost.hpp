@@ -5,14 +5,12 @@
 #pragma once
 
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <glob.h>
 #include <ifaddrs.h>
 #include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -25,12 +23,11 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <set>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
-#include "base/SwitchMLText.hpp"
+#include "base/SwitchMLCores.hpp"
 
 namespace switchml_torch {
 
@@ -43,12 +40,6 @@ inline std::string trimmed(const std::string& value) {
   return first == std::string::npos
              ? ""
              : value.substr(first, value.find_last_not_of(kBlanks) + 1 - first);
-}
-
-/// Beginning of a text that may be too long for a message.
-inline std::string shortened(const std::string& value) {
-  constexpr std::size_t kMost = 80;
-  return value.size() <= kMost ? value : value.substr(0, kMost) + "...";
 }
 
 /// Adds a value that a rank has filled in, for a message.
@@ -164,92 +155,6 @@ inline std::string hostName() {
   gethostname(name.data(), name.size() - 1);
   return name.data();
 }
-
-using CoreSet = std::set<unsigned>;
-
-/// Cores that a list as "0-2,5" names; none where it is written in another way.
-inline CoreSet parseCores(const std::string& list) {
-  CoreSet cores;
-  std::istringstream parts(list);
-  for (std::string part; std::getline(parts, part, ',');) {
-    std::istringstream range(part);
-    std::uint64_t first = 0;
-    if (!(range >> first)) {
-      return {};
-    }
-    std::uint64_t last = first;
-    if (char dash = 0; range >> dash && (dash != '-' || !(range >> last) || !range.eof())) {
-      return {};
-    }
-    for (auto core = first; core <= last && cores.size() <= UINT16_MAX; ++core) {
-      cores.insert(static_cast<unsigned>(core));
-    }
-  }
-  return cores;
-}
-
-/// First line of a file; empty where there is none.
-inline std::string firstLine(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
-/// Cores that this thread may run on.
-inline CoreSet ownCores() {
-  std::array<cpu_set_t, 64> bits{};  // the kernel may know more than 1024
-  CoreSet cores;
-  if (sched_getaffinity(0, sizeof bits, bits.data()) == 0) {
-    for (unsigned core = 0; core < 8 * sizeof bits; ++core) {
-      if (CPU_ISSET_S(core, sizeof bits, bits.data())) {
-        cores.insert(core);
-      }
-    }
-  }
-  return cores;
-}
-
-/// Cores that this process may run on, also where OpenMP has bound this thread to some of them.
-struct ProcessCores {
-  CoreSet all = ownCores();
-  CoreSet bound;        // those of this thread, where the process has others
-  std::string note;     // of the variable by which OpenMP binds threads
-  bool isWhole = true;  // false where OpenMP knows how many cores there are, but not which
-
-  ProcessCores() {
-    const auto places = openMp<int()>("omp_get_num_places");
-    const auto size = openMp<int(int)>("omp_get_place_num_procs");
-    const auto ids = openMp<void(int, int*)>("omp_get_place_proc_ids");
-    const auto count = openMp<int()>("omp_get_num_procs");
-    if (!places || !size || !ids || !count || places() == 0) {
-      return;  // it binds no thread
-    }
-    auto own = all;
-    for (int place = 0; place < places(); ++place) {
-      std::vector<int> cores(static_cast<std::size_t>(size(place)));
-      ids(place, cores.data());
-      all.insert(cores.begin(), cores.end());
-    }
-    const auto before = static_cast<std::size_t>(count());
-    if (auto online = parseCores(firstLine("/sys/devices/system/cpu/online"));
-        online.size() == before) {
-      all = std::move(online);
-    }
-    isWhole = all.size() >= before;
-    bound = own.size() < all.size() ? std::move(own) : CoreSet{};
-    for (const char* name : {"OMP_PROC_BIND", "OMP_PLACES", "KMP_AFFINITY", "GOMP_CPU_AFFINITY"}) {
-      const char* const value = std::getenv(name);
-      note = value == nullptr ? note
-                              : text(" (", name, "=", shortened(value), " binds a thread there)");
-    }
-  }
-
-  template <typename Function>
-  static Function* openMp(const char* name) {
-    return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
-  }
-};
 
 /// DPDK's options with which processes share no files, unless the options ask for files: one lock
 /// is for one process, and two that open the same pages write into each other's memory.
@@ -440,15 +345,9 @@ inline SocketName delegatingName(pid_t process) {
 /// True where this process descends from one that delegates, as a helper of a rank does, which has
 /// the rank's environment.
 inline bool descendsFromDelegating() {
-  for (auto process = getppid(); process > 1;) {
+  for (auto process = getppid(); process > 1; process = parentOf(process)) {
     if (delegatingName(process).exists()) {
       return true;
-    }
-    const auto line = firstLine(text("/proc/", process, "/stat"));
-    std::istringstream fields(line.substr(std::min(line.rfind(')') + 1, line.size())));
-    char state = 0;
-    if (!(fields >> state >> process)) {
-      return false;
     }
   }
   return false;

@@ -80,6 +80,12 @@ inline std::size_t copyText(const std::string& text, char* buffer, std::size_t c
   return text.size() + 1;
 }
 
+/// Beginning of a text that may be too long for a message.
+inline std::string shortened(const std::string& value) {
+  constexpr std::size_t kMost = 80;
+  return value.size() <= kMost ? value : value.substr(0, kMost) + "...";
+}
+
 inline void say(const std::string& line) { std::fprintf(stderr, "switchml: %s\n", line.c_str()); }
 
 constexpr const char* kStaysWithGloo = "allreduce stays with Gloo";

@@ -373,9 +373,8 @@ inline void fillInDpdk([[maybe_unused]] Loaded& loaded) {
     const auto near = parseCores(firstLine(card.directory + "/local_cpulist"));
     const auto job = text(general.controller_port, "/", general.controller_ip_str);
     const ProcessCores process;
-    const auto taken =
-        loaded.cores.take(job, inOrder(process.all, near, process.bound),
-                          general.num_worker_threads, process.isWhole ? "" : process.note);
+    const auto taken = loaded.cores.take(job, inOrder(process.all, near, process.bound),
+                                         general.num_worker_threads, process.reason);
     const bool shared = !process.bound.empty() && taken.count(*process.bound.begin()) != 0;
     dpdk.cores_str = joined(taken, ",");
     noteFilled(loaded.filled, "cores", dpdk.cores_str + (shared ? process.note : ""));
