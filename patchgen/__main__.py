@@ -50,7 +50,7 @@ def main() -> None:
 def _open_streams() -> None:
     """Open the standard streams that are closed, so that other files do not replace them."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
-        if not os.path.exists(f"/dev/fd/{descriptor}"):  # writing to a closed stdout must fail
+        if not _is_open(descriptor):  # writing to a closed stdout must fail
             flags = os.O_WRONLY if name == "stderr" else os.O_RDONLY
             os.set_inheritable(os.open(os.devnull, flags), True)  # noqa: FBT003  # positional only
         given = getattr(sys, name)
@@ -60,6 +60,14 @@ def _open_streams() -> None:
             setattr(sys, name, io.TextIOWrapper(raw, encoding, errors, line_buffering=True))
         elif given is None:
             sys.stdin = open(descriptor, closefd=False)  # noqa: SIM115
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
 
 
 def _run() -> None:

@@ -20,16 +20,23 @@ def cores() -> int:
 
 def memory(root: str = "/") -> int:
     """Return the bytes that can be allocated without swapping, within control group limits."""
-    with open(os.path.join(root, "proc/meminfo"), encoding="ascii") as file:
-        found = re.search(r"^MemAvailable:\s*(\d+) kB", file.read(), re.MULTILINE)
-    left = [int(found[1]) * 1024 if found else None, *map(_left, _groups(root))]
-    return max(0, min((one for one in left if one is not None), default=0))
+    left = [_available(root), *map(_left, _groups(root))]
+    return max(0, min(one for one in left if one is not None))
 
 
 def jobs(each: float) -> int:
     """Return the number of parallel compilers, by cores and by memory (`each`, in GiB)."""
     fit = int(memory() / (each * _GIB)) if each else cores()
     return max(1, min(cores(), fit))
+
+
+def _available(root: str) -> int:
+    """Return the bytes that the kernel calls available; those that are free if it has no such."""
+    with contextlib.suppress(OSError), open(os.path.join(root, "proc/meminfo"), "rb") as file:
+        found = re.search(rb"^MemAvailable:\s*(\d+) kB", file.read(), re.MULTILINE)
+        if found:
+            return int(found[1]) * 1024
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _groups(root: str) -> Iterator[str]:

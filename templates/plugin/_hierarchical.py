@@ -128,9 +128,9 @@ def hierarchical_hook(state, bucket):
 def _machine():
     """Return a name that is unique to a machine, or to a container with its own network."""
     parts = [socket.gethostname()]
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
+        parts.append(file.read().strip())
     with contextlib.suppress(OSError):
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            parts.append(file.read().strip())
         parts.append(os.readlink("/proc/self/ns/net"))
     return " ".join(parts)
 

@@ -7,6 +7,10 @@ closed. Signals are forwarded to the command, and ending ones also to the proces
 Orphaned processes of the command become children of the supervisor. If a signal ended the command,
 they get it as well, and may go on until the parent says stop. The supervisor ends as the command
 did, or with 1 if it fails itself. In either case no process of the command is left.
+
+Some kernels and sandboxes lack what this uses. Without the children of a process in /proc, it looks
+for parents in /proc/*/stat. Without /proc, or without orphans that become its children, it kills
+the processes in its group.
 """
 
 import contextlib
@@ -19,6 +23,7 @@ import signal
 import subprocess
 import sys
 import termios
+import time
 
 _PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 _ENDING = (signal.SIGINT, signal.SIGTERM)
@@ -29,6 +34,7 @@ HANDED -= {getattr(signal, "SIG" + name) for name in _OWN.split()}
 """Signals that go on to the command."""
 _POLL = 100  # milliseconds
 _FORKED = 0x40  # PF_FORKNOEXEC of Linux: the process runs the program of its parent
+_TRIES = 50  # looks for children that /proc does not show
 
 
 def _read(pid: int, name: str) -> str:
@@ -36,9 +42,30 @@ def _read(pid: int, name: str) -> str:
         return file.read()
 
 
+def _stat(pid: int) -> "list[str]":
+    """Return the state of a process, its parent, its group, and further fields of proc(5)."""
+    return _read(pid, "stat").rpartition(")")[2].split()
+
+
 def _children(pid: int) -> "list[int]":
-    threads = os.listdir(f"/proc/{pid}/task")
-    return [int(child) for one in threads for child in _read(pid, f"task/{one}/children").split()]
+    """Return the children of a process; none if it has ended, or without /proc."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+        return [
+            int(one) for thread in threads for one in _read(pid, f"task/{thread}/children").split()
+        ]
+    except OSError:  # it has ended, or the kernel is without CONFIG_PROC_CHILDREN
+        return [other for other, parent in _parents().items() if parent == pid]
+
+
+def _parents() -> "dict[int, int]":
+    """Return the processes of this namespace with their parents; empty without /proc."""
+    found = {}
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        if name.isdecimal():
+            with contextlib.suppress(OSError):  # it has ended, or is hidden
+                found[int(name)] = int(_stat(int(name))[1])
+    return found
 
 
 def _job(pid: int) -> "list[int]":
@@ -59,17 +86,37 @@ def _job(pid: int) -> "list[int]":
 
 
 def _is_worker(pid: int) -> bool:
-    forked = int(_read(pid, "stat").rpartition(")")[2].split()[6]) & _FORKED
-    return bool(forked) or "from multiprocessing." in _read(pid, "cmdline")
+    fields, command = _stat(pid), _read(pid, "cmdline")
+    flags = int(fields[6])  # 0 where the kernel has none
+    forked = flags & _FORKED if flags else command == _read(int(fields[1]), "cmdline")
+    return bool(forked) or "from multiprocessing." in command
 
 
-def _end_all() -> None:
-    """Kill all children, and theirs, which become children as soon as their parent is gone."""
+def _end_all(group: int) -> None:
+    """Kill all children, and theirs, which become children as soon as their parent is gone.
+
+    Args:
+        group: process group that this process had before its own.
+    """
+    _end_group(group)
+    left = _TRIES
     with contextlib.suppress(ChildProcessError):  # there is none
-        while True:
-            for pid in _children(os.getpid()):
+        while left:
+            children = _children(os.getpid())
+            for pid in children:
                 os.kill(pid, signal.SIGKILL)
-            os.waitpid(-1, 0)
+            if not os.waitpid(-1, 0 if children else os.WNOHANG)[0]:
+                left -= 1
+                time.sleep(_POLL / 1000 / _TRIES)
+
+
+def _end_group(group: int) -> None:
+    """Kill the other processes in the group of this one, which it then leaves."""
+    own = os.getpgrp()
+    with contextlib.suppress(OSError):  # there are none, or no process is left in the other group
+        if own == os.getpid():
+            os.setpgid(0, group)
+            os.killpg(own, signal.SIGKILL)
 
 
 def _leave_terminal() -> None:
@@ -143,6 +190,7 @@ def _end_orphans(
 def main() -> None:
     """Run the command."""
     stop = int(sys.argv[1])
+    group = os.getpgrp()
     handed = []  # type: list[int]
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     woken, wake = os.pipe()
@@ -173,7 +221,7 @@ def main() -> None:
             waiting.unregister(woken)
             _end_orphans(last, signalled, waiting, stop, handed)
     finally:
-        _end_all()
+        _end_all(group)
     _end_as(-signal.SIGKILL if command.returncode is None else command.returncode)
 
 

@@ -130,6 +130,20 @@ def test_ranks_that_the_hook_reaches(run: Runner, command: str) -> None:
     assert (done.returncode, report["delegated"]) == (0, True), done.stderr
 
 
+def test_a_kernel_without_what_is_optional(
+    run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that the ranks started ends with them, as with any kernel."""
+    library = tmp_path / "bare_kernel.so"
+    source = Path(__file__).parents[2] / "cpp" / "bare_kernel.c"
+    subprocess.run(["gcc", "-shared", "-fPIC", source, "-o", library, "-ldl"], check=True)
+    monkeypatch.setenv("LD_PRELOAD", str(library))
+    script = 'sleep 600 & echo "$!" >"$RANK.pid"; python train.py; exit $?'
+    done, report = run("--require", f"sh -c {shlex.quote(script)}")
+    assert (done.returncode, report["delegated"]) == (0, True), done.stderr
+    assert all(has_ended((tmp_path / f"{rank}.pid").read_text().strip()) for rank in range(2))
+
+
 @pytest.mark.parametrize(
     "command",
     ["python -c 'import torch.distributed'", "python -c 'import os; os._exit(0)'", "./wrap true"],

@@ -79,3 +79,11 @@ def test_a_limit_of_a_group_above_counts(tmp_path: Path, limited: str) -> None:
         files |= group(directory, 3 * GIB if mine else "max", 1 * GIB if mine else 512 * MIB)
     where = "0::/pod/box\n", MOUNT.format(root="/")
     assert machine.memory(site(tmp_path, *where, files)) == 2 * GIB
+
+
+@pytest.mark.parametrize("text", [None, "MemTotal: 99 kB\n"])
+def test_a_kernel_that_tells_no_available_memory(tmp_path: Path, text: str | None) -> None:
+    root = site(tmp_path, "", "", {})
+    meminfo = tmp_path / "proc" / "meminfo"
+    meminfo.unlink() if text is None else meminfo.write_text(text)
+    assert 0 < machine.memory(root) < 1 << 50

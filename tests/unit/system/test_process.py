@@ -203,6 +203,57 @@ def test_what_a_supervised_program_leaves_ends_with_it(tmp_path: Path) -> None:
     assert has_ended(path.read_text().strip())
 
 
+# Kernels and sandboxes that lack something, as lines for the supervisor's module.
+LACKING = {
+    "children": (
+        "read = _read\n"
+        "def _read(pid, name): return read(pid, name.replace('children', 'no-such-file'))"
+    ),
+    "exit of orphans": "_PR_SET_CHILD_SUBREAPER = 1 << 20",
+    "/proc": "os.listdir = lambda _: []; os.readlink = _read = lambda *_: open('/no/such/file')",
+}
+
+
+@pytest.fixture(params=LACKING)
+def lacking(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Start programs by a supervisor on a kernel that lacks something."""
+    program = tmp_path / "supervisor.py"
+    source = Path(supervisor.__file__).read_text()
+    main = 'if __name__ == "__main__":'
+    assert main in source
+    program.write_text(source.replace(main, f"{LACKING[request.param]}\n{main}"))
+    monkeypatch.setattr("patchgen.system.program._SUPERVISOR", str(program))
+    return str(request.param)
+
+
+def test_a_kernel_that_lacks_something(lacking: str, tmp_path: Path) -> None:
+    """The program's code and output, and the end of all that it started."""
+    path = tmp_path / "pid"
+    script = 'sleep 600 & echo "$!" >"$0"; echo said; exit 3'
+    program = Program(["sh", "-c", script, path], supervised=True)
+    done = capture(program, limit=LIMIT)
+    assert (done.code, done.out, done.err) == (3, b"said\n", b""), lacking
+    assert has_ended(path.read_text().strip())
+
+
+@pytest.mark.parametrize("lacking", ["children"], indirect=True)
+def test_a_signal_where_the_kernel_lists_no_children(lacking: str, tmp_path: Path) -> None:
+    """It comes to what the program started, also into a session of its own, as at other times."""
+    path, told = tmp_path / "pid", tmp_path / "told"
+    inner = f"trap 'echo > {shlex.quote(str(told))}; exit' TERM; echo $$ >\"$0\"; sleep 600 & wait"
+    script = f'sh -c {shlex.quote(inner)} "$0" & wait'
+    stop = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        program = Program(["sh", "-c", script, path], supervised=True, grace=ENOUGH)
+        call = pool.submit(stream, program, lambda *_: None, limit=None, stop=stop)
+        until(path.exists)
+        stop.set()
+        with pytest.raises(NoAnswer):
+            call.result(ENOUGH)
+    assert told.exists(), lacking
+    assert has_ended(path.read_text().strip())
+
+
 @supervised
 def test_descriptors_above_those_of_select(*, supervised: bool) -> None:
     with contextlib.ExitStack() as stack:
