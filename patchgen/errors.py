@@ -74,7 +74,8 @@ EXIT_CODES: dict[int, str] = dict(
 )
 """Meanings by exit code, as a shell shows it.
 
-A command that gets a signal cleans up, then ends by this signal: 128 and its number in a shell.
+A command that gets a signal cleans up, then ends by this signal: 128 and its number in a shell. As
+the first process of a container it exits with that code.
 """
 
 

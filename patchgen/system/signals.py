@@ -25,7 +25,8 @@ class _Terminated(BaseException):
 def cleaning_up() -> Iterator[None]:
     """Let the block clean up when a signal is to end this process; end by that signal.
 
-    Later signals are ignored: a closed terminal and its shell each send a SIGHUP.
+    The first process of a container, which only a handler lets a signal end, exits with 128 and the
+    number. Later signals are ignored: a closed terminal and its shell each send a SIGHUP.
     """
     got = []
 
@@ -52,6 +53,7 @@ def cleaning_up() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
     if received is not None:
         os.kill(os.getpid(), received)
+        raise SystemExit(128 + received)
 
 
 @contextlib.contextmanager

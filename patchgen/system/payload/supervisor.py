@@ -114,7 +114,7 @@ def _end_group(group: int) -> None:
     """Kill the other processes in the group of this one, which it then leaves."""
     own = os.getpgrp()
     with contextlib.suppress(OSError):  # there are none, or no process is left in the other group
-        if own == os.getpid():
+        if own == os.getpid() and group:  # 0: a group of another namespace
             os.setpgid(0, group)
             os.killpg(own, signal.SIGKILL)
 
@@ -147,6 +147,7 @@ def _end_as(code: int) -> None:
         with contextlib.suppress(OSError):  # SIGKILL has no handler
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
+        code = 128 - code  # the first process of a namespace goes on
     sys.exit(code)
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,8 +16,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from support import torch_project
+from support.first_process import first
 from support.pages import ROOT
 from support.programs import script
+from support.waiting import ENOUGH, descendants, until
 
 from patchgen.cli import main
 from patchgen.core.wheel.payload import enclosure
@@ -101,6 +104,48 @@ def test_the_command_of_an_engine(tmp_path: Path, engine: str) -> None:
         assert f" --volume {mount} " in done.stdout
     assert f" --env SWITCHML_HOME={home} " in done.stdout
     assert " --env RDMA=1 " in done.stdout
+
+
+# Its build or its container hangs, and says so; a signal comes to both.
+ENGINE = """#!/bin/sh
+echo "$1" >>"$LOG"
+[ "$1" != from ] || echo container
+[ "$1" = "$HANGS" ] || exit 0
+trap 'kill "$!"; echo "$1: TERM" >>"$LOG"; exit 143' TERM
+sleep 600 &
+echo hangs >>"$LOG"
+wait
+"""
+
+
+@pytest.mark.parametrize("as_first", [False, True])
+@pytest.mark.parametrize(
+    ("engine", "hangs", "calls"),
+    [
+        ("buildah", "run", ["build", "from", "run", "hangs", "run: TERM", "rm"]),
+        ("podman", "run", ["build", "run", "hangs", "run: TERM"]),
+        ("podman", "build", ["build", "hangs", "build: TERM"]),
+    ],
+)
+def test_a_build_that_is_stopped(
+    tmp_path: Path, engine: str, hangs: str, calls: list[str], *, as_first: bool
+) -> None:
+    """It fails, and what the engine does ends with it."""
+    script(tmp_path / "bin" / engine, ENGINE)
+    log = tmp_path / "log"
+    given = {
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        "ENGINE": engine, "HANGS": hangs, "LOG": str(log),
+        "WORK": str(tmp_path / "work"), "BUILDDIR": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path),
+    }  # fmt: skip
+    command = [str(ROOT / "ci/in-image"), "switchml-patch", "build"]
+    with subprocess.Popen(first(command) if as_first else command, env=given) as running:
+        until(lambda: log.exists() and "hangs" in log.read_text(), running)
+        (child,) = descendants(running.pid)[:1] if as_first else [running.pid]
+        os.kill(child, signal.SIGTERM)
+        code = running.wait(ENOUGH)
+    assert code == 128 + signal.SIGTERM
+    assert log.read_text().split("\n")[:-1] == calls
 
 
 def digest(path: Path) -> str:

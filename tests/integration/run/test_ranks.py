@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from support import programs, quick_torch
+from support.first_process import first
 from support.waiting import ENOUGH, captured, has_ended, until
 
 from patchgen.extras.train.result_text import NOTHING
@@ -265,6 +266,14 @@ def test_a_signal_that_ends_the_shell_goes_on_to_what_it_has_started(run: Runner
         until(lambda: saved(run, signal.SIGUSR1), running)
         run.write("end", "")
     assert running.returncode == 128 + signal.SIGUSR1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_run_as_the_first_process_of_a_container(run: Runner, number: int) -> None:
+    script = f"kill -s {number} 1; sleep 600"
+    command = run.command("--variant stock", f"sh -c {shlex.quote(script)}")
+    done = captured(first(command), cwd=run.directory, env=run.environ)
+    assert done.returncode == 128 + number, done.stderr
 
 
 READS = "import os, sys; print(os.environ['RANK'], sys.stdin.read().split())"
