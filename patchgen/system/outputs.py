@@ -34,6 +34,25 @@ def directory(path: str) -> Iterator[None]:
         raise
 
 
+@contextlib.contextmanager
+def shared(path: str) -> Iterator[None]:
+    """Let whoever may read a directory read what the block makes in it, whatever the umask.
+
+    For installations, which other users run. A missing directory is made like its nearest parent.
+
+    Raises:
+        FileError: the directory cannot be looked at.
+    """
+    with file_errors():
+        mode = os.stat(find_existing(os.path.realpath(path))).st_mode
+    before = os.umask(0o077)
+    os.umask(before & ~(mode & 0o055))
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
 def try_file(path: str) -> None:
     """Refuse a path to which no file can be written. Changes nothing.
 

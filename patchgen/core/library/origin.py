@@ -39,7 +39,8 @@ def install(home: str, contents: Mapping[str, bytes]) -> None:
     Raises:
         FileError: a file cannot be written.
     """
-    with outputs.directory(paths.native(home)), file_errors():
+    native = paths.native(home)
+    with outputs.shared(native), outputs.directory(native), file_errors():
         for name in (NAME, SBOM):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(paths.native(os.path.join(home, name)))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support import client_source
+from support.modes import closed, umask
 from support.programs import script
 
 from patchgen.core.library import origin
@@ -80,14 +81,13 @@ def test_another_directory_another_time(
     script(tools / "c++", '#!/bin/sh\nexec /usr/bin/c++ "$@"\n')
     monkeypatch.setenv("CXX", str(tools / "c++"))  # CMake takes the ar beside the compiler
     homes = tmp_path / "one", tmp_path / "a longer name"
+    tmp_path.chmod(0o755)
     for number, home in enumerate(homes):
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path / f"scratch {number}"))
         (tmp_path / f"scratch {number}").mkdir()
-        mask = os.umask(0o077 * number)
-        try:
+        with umask(0o077 * number):
             installed(home, *flags)
-        finally:
-            os.umask(mask)
+        assert closed(home) == []
         time.sleep(1.1)  # __TIME__ and the times in archives are in seconds
     assert contents(homes[0]) == contents(homes[1])
     assert b"a longer name" not in (homes[1] / ARCHIVE).read_bytes()

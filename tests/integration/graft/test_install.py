@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support import graft as graft_support
 from support.graft import Site, python_run
+from support.modes import closed, umask
 from support.trees import tool
 
 SHOWN = "import torch, switchml_graft; print(torch.grafted, switchml_graft.loaded)"
@@ -34,6 +35,14 @@ def test_installed_and_taken_away(site: Site) -> None:
     assert sorted(os.listdir(site.torch.site)) == before
     assert site.run("-c", STOCK).stdout == "False\n"
     assert site.uninstall() == f"{site.python}: no graft is installed; nothing to do\n"
+
+
+def test_other_users_load_it_whatever_the_umask(site: Site) -> None:
+    with umask(0o077):
+        site.install()
+    assert closed(site.package) == []
+    assert [*site.package.parent.glob("*.pth")]
+    assert {path.stat().st_mode & 0o044 for path in site.package.parent.glob("*.pth")} == {0o044}
 
 
 def test_the_variable_wins_over_what_is_installed(site: Site, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from support import torch_project
 from support.graft import make, python_run, site_of, venv
+from support.modes import closed, umask
 from support.programs import script
 from support.torch import PLUGIN, Plugin, checked, located, switchml_patch
 from support.waiting import alive, until
@@ -53,6 +54,12 @@ def test_a_wheel_replaces_another_of_its_version(python: Path, tmp_path: Path) -
         message = checked("plugin", "uninstall", "--torch", str(python))
         assert message.strip() == words.format(python)
         assert not [*site_of(python).glob("*switchml*")]
+
+
+def test_other_users_import_it_whatever_the_umask(python: Path, tmp_path: Path) -> None:
+    with umask(0o077):
+        installing.install(str(python), write_wheel(tmp_path, 1), os.environ)
+    assert all(closed(path) == [] for path in site_of(python).glob("*switchml*"))
 
 
 UV = """\

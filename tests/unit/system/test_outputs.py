@@ -8,10 +8,10 @@ import os
 from pathlib import Path
 
 import pytest
-from support import unprivileged
+from support import modes, unprivileged
 
 from patchgen.errors import FileError
-from patchgen.system import outputs
+from patchgen.system import files, outputs
 
 
 def test_what_can_be_written_stays_as_it_is(tmp_path: Path) -> None:
@@ -78,3 +78,30 @@ def test_a_directory_that_stays_empty_is_removed(
             fill(tmp_path / path, wrote=wrote)
     left = {"c", "c/d", "c/d/file", "there"} | ({"a", "a/b"} if error is None else set())
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")} == left
+
+
+@pytest.mark.parametrize(
+    ("above", "mask", "directory", "file"),
+    [
+        (0o755, 0o077, 0o755, 0o644),
+        (0o755, 0o027, 0o755, 0o644),
+        (0o750, 0o077, 0o750, 0o640),
+        (0o700, 0o077, 0o700, 0o600),
+        (0o2775, 0o002, 0o2775, 0o664),
+        (0o1777, 0o077, 0o755, 0o644),
+    ],
+)
+def test_what_is_installed_is_as_readable_as_the_directory_above(
+    tmp_path: Path, above: int, mask: int, directory: int, file: int
+) -> None:
+    top = tmp_path / "top"
+    top.mkdir()
+    top.chmod(above)
+    home = top / "new" / "home"
+    with modes.umask(mask):
+        with outputs.shared(str(home)):
+            home.mkdir(parents=True)
+            files.replace(os.fsencode(home / "file"), b"")
+        assert os.umask(mask) == mask
+    found = [path.stat().st_mode & 0o7777 for path in (home.parent, home, home / "file")]
+    assert found == [directory, directory, file]

@@ -13,7 +13,7 @@ from patchgen.core.torch import has_hook
 from patchgen.core.torch.payload import torch_probe
 from patchgen.errors import FileError, OptionsError, ToolError, TreeError, file_errors
 from patchgen.extras.install.payload import graft_hook, sitecustomize
-from patchgen.system import files, interpreter, paths
+from patchgen.system import files, interpreter, outputs, paths
 from patchgen.system.interpreter import Interpreter
 from patchgen.system.process import LIMIT, run
 
@@ -92,7 +92,7 @@ def install(python: str, library: str, environ: Mapping[str, str], *, user: bool
     """
     directory = _directory(interpreter.ask(python, environ), user=user)
     package = os.path.join(directory, PACKAGE)
-    with _undone(directory), _advised(directory):
+    with outputs.shared(directory), _undone(directory), _advised(directory):
         os.makedirs(directory, exist_ok=True)
         place(directory)
         copy(library, os.path.join(package, graft_hook.OWN))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from patchgen.errors import ToolError
 from patchgen.extras.install.plugin.wheel import DISTRIBUTION
-from patchgen.system import interpreter, paths
+from patchgen.system import interpreter, outputs, paths
 from patchgen.system.payload import run_pip
 from patchgen.system.process import CompletedRun, Program, capture
 
@@ -46,8 +46,9 @@ def install(python: str, wheel: str, environ: Mapping[str, str]) -> None:
         ToolError: pip failed.
     """
     _LOGGER.info("installing for %s", python)
-    # Two builds may have the same version, and pip skips a version that is installed.
-    _run(python, [*_INSTALL, "--force-reinstall", "--no-deps", wheel], environ)
+    with outputs.shared(interpreter.ask(python, environ).purelib):
+        # Two builds may have the same version, and pip skips a version that is installed.
+        _run(python, [*_INSTALL, "--force-reinstall", "--no-deps", wheel], environ)
 
 
 def uninstall(python: str, environ: Mapping[str, str]) -> bool:

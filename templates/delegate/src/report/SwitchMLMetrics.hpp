@@ -55,10 +55,14 @@ class Times {
   std::atomic<std::uint64_t> sum_{0};  // nanoseconds
 };
 
-/// Text in Prometheus' format. Each sample has the labels of the page before its own.
+/// Text in Prometheus' format. Each sample has the labels of the page before its own, but for those
+/// without a value, which for Prometheus are none.
 class Page {
  public:
   explicit Page(Labels labels) : labels_(std::move(labels)) {
+    labels_.erase(std::remove_if(labels_.begin(), labels_.end(),
+                                 [](const auto& label) { return label.second.empty(); }),
+                  labels_.end());
     out_.imbue(std::locale::classic());
     out_.precision(std::numeric_limits<double>::digits10);
   }
@@ -100,7 +104,7 @@ class Page {
   std::string str() const { return out_.str(); }
 
  private:
-  const Labels labels_;
+  Labels labels_;
   std::ostringstream out_;
 };
 
@@ -119,12 +123,16 @@ inline std::string filePath(const std::string& directory, int rank) {
          kSuffix;
 }
 
-/// Writes a file whole or not at all. Returns what went wrong, or 0.
+/// Writes a file whole or not at all, for all users: the collector is another one. Returns what
+/// went wrong, or 0.
 inline int replaceFile(const std::string& path, const std::string& content) {
   const auto staged = path + kStaged;
   unlink(staged.c_str());
-  if (writeAll(std::fopen(staged.c_str(), "wxe"), content) &&
-      rename(staged.c_str(), path.c_str()) == 0) {
+  auto* const file = std::fopen(staged.c_str(), "wxe");
+  if (file != nullptr) {
+    fchmod(fileno(file), 0644);  // a file system that has no modes refuses
+  }
+  if (writeAll(file, content) && rename(staged.c_str(), path.c_str()) == 0) {
     return 0;
   }
   const int error = errno;
