@@ -23,7 +23,9 @@ STATES = {
 COLUMNS = 24
 """Columns of every dashboard of Grafana."""
 _DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
-_RANK = "{{host}} rank {{rank}}"
+_RANK = "{{job_id}} {{host}} rank {{rank}}"
+_EACH = "job_id, host, rank"
+_CHOSEN = 'job=~"$job", job_id=~"$job_id", host=~"$host"'
 
 
 @functools.cache
@@ -104,10 +106,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def _select(name: str, more: str = "") -> str:
-    return f'switchml_{name}{{job=~"$job", host=~"$host", rank=~"$rank"{more}}}'
+    return f'switchml_{name}{{{_CHOSEN}, rank=~"$rank"{more}}}'
 
 
-def _rate(name: str, labels: str = "host, rank") -> str:
+def _rate(name: str, labels: str = _EACH) -> str:
     return f"sum by ({labels}) (rate({_select(name)}[$__rate_interval]))"
 
 
@@ -138,20 +140,20 @@ def panels() -> list[Panel]:
     }
     packets = {name: _rate(f"packets_{name}_total", "") for name in ("sent", "answered", "wrong")}
     events = {
-        f"{_RANK}: failovers": f"max by (host, rank) ({failovers})",
-        f"{_RANK}: returns": f"max by (host, rank) ({returns})",
+        f"{_RANK}: failovers": f"max by ({_EACH}) ({failovers})",
+        f"{_RANK}: returns": f"max by ({_EACH}) ({returns})",
     }
-    lost = {_RANK: f"max by (host, rank) ({_select('failover_seconds_total')})"}
+    lost = {_RANK: f"max by ({_EACH}) ({_select('failover_seconds_total')})"}
     current = {"{{state}}": f"sum by (state) ({_select('state')} {fresh})"}
     once = {"all groups": f"sum(max by (group) ({failovers}))"}
-    highest = {_RANK: f"max by (host, rank) (({numbers}) {fresh})"}
+    highest = {_RANK: f"max by ({_EACH}) (({numbers}) {fresh})"}
     return [
         Panel("Ranks", "none", current, "stat", 9, 4),
         Panel("Allreduces by SwitchML", "percentunit", {"all ranks": _share("")}, "stat", 5, 4),
         Panel("Bytes by SwitchML", "Bps", {"all ranks": _rate("bytes_total", "")}, "stat", 5, 4),
         Panel("Failovers", "none", once, "stat", 5, 4),
         Panel("State", "none", highest, "state-timeline", COLUMNS),
-        Panel("Allreduces by SwitchML", "percentunit", {_RANK: _share("host, rank")}),
+        Panel("Allreduces by SwitchML", "percentunit", {_RANK: _share(_EACH)}),
         Panel("Allreduces by Gloo, by reason", "ops", reasons),
         Panel("Bytes by SwitchML", "Bps", {_RANK: _rate("bytes_total")}),
         Panel("Bytes by Gloo in another group", "Bps", {_RANK: _rate("other_group_bytes_total")}),
@@ -161,7 +163,7 @@ def panels() -> list[Panel]:
         Panel("Timeouts", "ops", {_RANK: _rate("timeouts_total")}),
         Panel("Failovers and returns", "none", events),
         Panel("Time over Gloo after failures", "s", lost),
-        Panel("Age of the metrics", "s", {_RANK: f"min by (host, rank) ({age})"}, width=COLUMNS),
+        Panel("Age of the metrics", "s", {_RANK: f"min by ({_EACH}) ({age})"}, width=COLUMNS),
     ]
 
 
@@ -202,8 +204,11 @@ def dashboard() -> dict[str, Any]:
             "list": [
                 {"name": "datasource", "type": "datasource", "query": "prometheus"},
                 _variable("job", "label_values(switchml_state, job)"),
-                _variable("host", 'label_values(switchml_state{job=~"$job"}, host)'),
-                _variable("rank", 'label_values(switchml_state{job=~"$job", host=~"$host"}, rank)'),
+                _variable("job_id", 'label_values(switchml_state{job=~"$job"}, job_id)'),
+                _variable(
+                    "host", 'label_values(switchml_state{job=~"$job", job_id=~"$job_id"}, host)'
+                ),
+                _variable("rank", f"label_values(switchml_state{{{_CHOSEN}}}, rank)"),
             ]
         },
         "panels": placed,

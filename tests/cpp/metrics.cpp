@@ -64,7 +64,7 @@ void times() {
 
 std::string page() {
   const auto before = std::locale::global(std::locale(std::locale::classic(), new Odd));
-  Page page({{"host", "a\"b\\c\nd\xff"}, {"rank", "1"}});
+  Page page({{"host", "a\"b\\c\nd\xff"}, {"rank", "1"}, {"job_id", ""}});
   page.counter("one_total", "A count.", std::uint64_t{12'345'678'901'234'567});
   page.counter("two_total", "Seconds.", 1234.5);
   page.begin("three", "Samples with labels.", "gauge");
@@ -76,6 +76,36 @@ std::string page() {
   page.histogram("four_seconds", "Times.", times);
   std::locale::global(before);
   return page.str();
+}
+
+/// node_exporter is another user.
+void readable(const std::string& directory) {
+  const auto path = directory + "/page.prom";
+  for (const mode_t mask : {0077, 0027, 0002}) {
+    const auto before = umask(mask);
+    check(replaceFile(path, page()) == 0, "a page");
+    umask(before);
+    struct stat found {};
+    check(stat(path.c_str(), &found) == 0 && (found.st_mode & 07777) == 0644, "all may read it");
+  }
+}
+
+void jobs() {
+  using switchml_torch::jobName;
+  const std::vector<std::pair<const char*, const char*>> launchers{
+      {"TORCHELASTIC_RUN_ID", "7f3a"}, {"SLURM_JOB_ID", "4711"}, {"SWITCHML_JOB", "resnet \"50\""}};
+  for (const auto& [name, value] : launchers) {
+    unsetenv(name);
+  }
+  check(jobName().empty(), "no launcher");
+  setenv("TORCHELASTIC_RUN_ID", "none", 1);
+  check(jobName().empty(), "torchrun without a name");
+  for (const auto& [name, value] : launchers) {
+    setenv(name, value, 1);
+    check(jobName() == value, "each goes before the one before it");
+  }
+  setenv("SWITCHML_JOB", "", 1);
+  check(jobName() == "4711", "an empty one is none");
 }
 
 /// Whoever reads the file, whenever, finds one whole page.
@@ -255,7 +285,8 @@ int main(int argc, char** argv) {
   check(argc == 2, "usage: metrics DIRECTORY");
   const std::string directory = argv[1];
   times();
-  check(replaceFile(directory + "/page.prom", page()) == 0, "a page");
+  readable(directory);
+  jobs();
   whole(directory);
   woken(directory);
   failing(directory);

@@ -12,7 +12,7 @@ import pytest
 
 from support.waiting import ENOUGH
 
-LABELS = ("host", "rank", "world_size", "group")
+LABELS = ("host", "rank", "world_size", "group", "job_id")
 """Labels of each sample of a rank."""
 PACKETS = {
     "sent": "switchml_packets_sent_total",

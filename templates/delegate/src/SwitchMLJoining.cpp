@@ -314,7 +314,8 @@ class Joining {
       statistics.labels.set({{"host", hostName()},
                              {"rank", std::to_string(rank_)},
                              {"world_size", std::to_string(size_)},
-                             {"group", negotiation_.name()}});
+                             {"group", negotiation_.name()},
+                             {"job_id", jobName()}});
     }
     const bool warns = !capabilities_.where.empty() && !parts_.claims.warned.exchange(true);
     if (agreed) {

@@ -306,8 +306,9 @@ def test_metrics(program: Path, seconds: str, tmp_path: Path) -> None:
     pages = tmp_path / "pages"
     pages.mkdir()
     env = {"SWITCHML_METRICS": str(pages), "SWITCHML_METRICS_SECONDS": seconds}
-    output = run(program, "measured", 2, tmp_path, env={-1: env})
+    output = run(program, "measured", 2, tmp_path, env={-1: env, 0: {"SWITCHML_JOB": 'a "job"'}})
     found = metrics.read(pages)
+    assert [metric.labels.get("job_id") for metric in found] == ['a "job"', None]
     assert len({metric.labels["group"] for metric in found}) == 1
     for rank, (metric, message) in enumerate(zip(found, output)):
         report = json.loads(message.splitlines()[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import json
 import math
@@ -74,6 +75,7 @@ def test_each_query_has_data(
     pages.mkdir()
     env = {"SWITCHML_METRICS": str(pages), "SWITCHML_METRICS_SECONDS": "1"}
     env |= {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "2000"}
+    env |= {"SWITCHML_JOB": "" if picture else "job 7"}
     arguments = {"stop": str(stop), "numel": 50_000, "pause": 0.02 if picture else 0.002}
     switch = Simulated(summing, tmp_path / "counters", WORLD)
     begun = time.time()
@@ -96,7 +98,7 @@ def test_each_query_has_data(
         wait(prometheus, 'switchml_state{state="ended"} == 1', 2)
         results(ended)
         answers = [ask(prometheus, panel, begun) for panel in BOARD["panels"]]
-        check_variables(prometheus)
+        check_variables(prometheus, {"rank": WORLD, "job_id": 0 if picture else 1})
     check(answers)
     page = next(pages.iterdir()).read_text()
     assert dict(re.findall(r"(?m)^# HELP (\S+) (.*)$", page)) == grafana.metrics()
@@ -119,7 +121,7 @@ def ask(prometheus: Prometheus, panel: Mapping[str, Any], begun: float) -> Answe
     """Return the points of each series of a panel; each query has one."""
     found = {}
     for target in panel["targets"]:
-        query = re.sub(r"\$(job|host|rank)\b", ".*", target["expr"])
+        query = re.sub(r"\$(job|job_id|host|rank)\b", ".*", target["expr"])
         query = query.replace("$__rate_interval", "4s")
         legend = target["legendFormat"].replace("{{", "{").replace("}}", "}")
         given = {"start": begun, "end": time.time(), "step": 1}
@@ -129,7 +131,8 @@ def ask(prometheus: Prometheus, panel: Mapping[str, Any], begun: float) -> Answe
             points = [(at - begun, float(value)) for at, value in one["values"]]
             finite = [point for point in points if math.isfinite(point[1])]
             assert finite, (query, one["metric"])
-            found[legend.format_map(one["metric"])] = finite
+            labels = collections.defaultdict(str, one["metric"])
+            found[legend.format_map(labels).strip()] = finite
     return found
 
 
@@ -148,13 +151,13 @@ def check(answers: list[Answer]) -> None:
         assert max(shares) > 0.8
 
 
-def check_variables(prometheus: Prometheus) -> None:
-    """Check that each variable of the dashboard has values."""
+def check_variables(prometheus: Prometheus, expected: Mapping[str, int]) -> None:
+    """Check that each variable of the dashboard has as many values, or one."""
     variables = BOARD["templating"]["list"]
-    assert [one["name"] for one in variables] == ["datasource", "job", "host", "rank"]
+    assert [one["name"] for one in variables] == ["datasource", "job", "job_id", "host", "rank"]
     for one in variables[1:]:
         query = re.sub(r"\$\w+", ".*", one["query"]["query"])
         found = re.fullmatch(r"label_values\((.+), (\w+)\)", query)
         assert found, query
         values = prometheus.get(f"label/{found[2]}/values", **{"match[]": found[1]})
-        assert len(values) == (WORLD if one["name"] == "rank" else 1)
+        assert len(values) == expected.get(one["name"], 1)

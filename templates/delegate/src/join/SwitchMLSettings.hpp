@@ -154,6 +154,18 @@ struct MetricsTarget {
   }
 };
 
+/// Name of the job that this process belongs to; empty where no launcher gives one.
+inline std::string jobName() {
+  for (const char* name : {"SWITCHML_JOB", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID"}) {
+    const char* const value = std::getenv(name);
+    // torchrun's own value for a run without --rdzv-id is "none".
+    if (value != nullptr && *value != '\0' && std::strcmp(value, "none") != 0) {
+      return shortened(value);
+    }
+  }
+  return "";
+}
+
 struct Settings {
   static constexpr std::uint64_t kNoLimit = UINT64_MAX;
   static constexpr std::uint64_t kFailoverMs = 60'000;  // where a group that fails over has none
