@@ -27,7 +27,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/SwitchMLCores.hpp"
+#include "base/SwitchMLText.hpp"
+#include "base/cores.hpp"
 
 namespace switchml_torch {
 
@@ -345,9 +346,15 @@ inline SocketName delegatingName(pid_t process) {
 /// True where this process descends from one that delegates, as a helper of a rank does, which has
 /// the rank's environment.
 inline bool descendsFromDelegating() {
-  for (auto process = getppid(); process > 1; process = parentOf(process)) {
+  for (auto process = getppid(); process > 1;) {
     if (delegatingName(process).exists()) {
       return true;
+    }
+    const auto line = firstLine(text("/proc/", process, "/stat"));
+    std::istringstream fields(line.substr(std::min(line.rfind(')') + 1, line.size())));
+    char state = 0;
+    if (!(fields >> state >> process)) {
+      return false;
     }
   }
   return false;

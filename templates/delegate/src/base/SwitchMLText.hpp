@@ -58,6 +58,12 @@ inline std::string printable(const std::string& received, std::size_t most = kMo
   return out;
 }
 
+/// Beginning of a text that may be too long for a message.
+inline std::string shortened(const std::string& value) {
+  constexpr std::size_t kMost = 80;
+  return value.size() <= kMost ? value : value.substr(0, kMost) + "...";
+}
+
 /// `value` in quotes, with `other` in the place of control characters and of those beyond `last`.
 inline std::string inQuotes(const std::string& value, unsigned char last = 0xff, char other = ' ') {
   std::string out = "\"";
@@ -78,12 +84,6 @@ inline std::size_t copyText(const std::string& text, char* buffer, std::size_t c
     buffer[text.copy(buffer, capacity - 1)] = '\0';
   }
   return text.size() + 1;
-}
-
-/// Beginning of a text that may be too long for a message.
-inline std::string shortened(const std::string& value) {
-  constexpr std::size_t kMost = 80;
-  return value.size() <= kMost ? value : value.substr(0, kMost) + "...";
 }
 
 inline void say(const std::string& line) { std::fprintf(stderr, "switchml: %s\n", line.c_str()); }
