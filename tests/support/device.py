@@ -26,7 +26,7 @@ def compile_options(torch: Torch) -> list[str]:
     """Return compiler options for sources that include the simulated device and torch."""
     headers = [*torch.include_dirs, torch.python_include]
     return [
-        f"-std=c++{target.inspect(torch).standard}", "-O0",
+        f"-std=c++{target.inspect(torch, {}).standard}", "-O0",
         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.cxx11_abi)}", f"-I{STAGING}",
         *(option for place in headers for option in ("-isystem", place)),
     ]  # fmt: skip

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from patchgen.core.torch import headers
 from patchgen.core.torch.payload import torch_probe as probe
 from patchgen.errors import ToolError
-from patchgen.system import interpreter
+from patchgen.system import interpreter, paths
 from patchgen.system.interpreter import Interpreter
 from patchgen.system.native import cache
 from patchgen.system.process import LIMIT
@@ -23,6 +24,9 @@ IMPORT_LIMIT = 600.0
 """Seconds for the first import of a large torch, which reads gigabytes."""
 LIBRARIES = ("libc10.so", "libtorch_cpu.so", "libtorch_python.so")
 """Libraries of torch that its extension modules link with."""
+_DEBIAN = "/usr/lib/python3/"
+_ADVICE_DEBIAN = "install it (Debian: libtorch-dev)"
+_ADVICE = "install that torch again (pip has them in torch itself, conda in libtorch)"
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ class Torch:
     """Macros that extension modules must define, because pybind11 compares them."""
     package: str = ""
     """Version that pip reports, which may differ from torch's own; empty without one."""
+    include_paths: tuple[str, ...] = ()
+    """Directories of headers that torch.utils.cpp_extension names, if it can be imported."""
 
     @property
     def lib_dir(self) -> str:
@@ -64,10 +70,41 @@ class Torch:
 
     @property
     def include_dirs(self) -> list[str]:
-        """Directories of torch's headers: in the package, or a distribution's."""
-        packaged = os.path.join(self.root, "include")
-        base = packaged if os.path.isdir(os.path.join(packaged, "ATen")) else "/usr/include"
-        return [base, os.path.join(base, "torch", "csrc", "api", "include")]
+        """Directories of torch's headers."""
+        return headers.locate(self.include_paths, self.root, self.python_include)
+
+    @property
+    def include_base(self) -> str:
+        """Directory of ATen and c10, one of `include_dirs`."""
+        directories = self.include_dirs
+        return next(filter(headers.has_headers, directories), directories[0])
+
+    def require_header(self, name: str, environ: Mapping[str, str]) -> str:
+        """Return the path of one of torch's headers.
+
+        The compiler, whose variables are in `environ`, finds headers of the torch's version only.
+
+        Raises:
+            ToolError: the header is missing, or the headers are another torch's.
+            FileError: a header cannot be read.
+        """
+        directories, python = self.include_dirs, paths.describe(self.python)
+        found = headers.find(name, directories)
+        if found is None:
+            advice = _ADVICE_DEBIAN if self.root.startswith(_DEBIAN) else _ADVICE
+            raise ToolError(
+                f"torch {self.version} of {python} has no headers: no {name} in "
+                f"{', '.join(directories)}; {advice}"
+            )
+        preferred = headers.list_preferred(environ)
+        for directory, version in headers.list_versions([*preferred, *directories]):
+            if not headers.is_of(version, self.version):
+                advice = _ADVICE if directory in directories else "take it out of CPATH and CXXFLAGS"
+                raise ToolError(
+                    f"the torch of {python} is {self.version}, but the headers in "
+                    f"{paths.describe(directory)} are those of torch {version}; {advice}"
+                )
+        return found
 
 
 @dataclass(frozen=True)
@@ -201,6 +238,7 @@ def _read_torch(answers: Interpreter) -> Torch | None:
         platform=answers.platform,
         suffix=answers.suffix or "",
         package=answers.packages.get(TORCH, ""),
+        include_paths=tuple(answers.found.get(probe.INCLUDE, ())),
         **answers.found[probe.TORCH],
     )
 

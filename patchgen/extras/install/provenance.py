@@ -80,6 +80,6 @@ def list_materials(torch: Torch) -> list[dict[str, object]]:
         path = os.path.join(torch.lib_dir, name)
         if os.path.exists(path):
             found.append(statement.describe_file(f"torch/lib/{name}", files.sha256(path)))
-    headers = [os.path.join(torch.include_dirs[0], name) for name in _HEADERS]
+    headers = [os.path.join(torch.include_base, name) for name in _HEADERS]
     found.append(statement.describe_file("torch/include", cache.digest(*headers)))
     return found

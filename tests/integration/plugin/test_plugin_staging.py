@@ -65,7 +65,7 @@ class Explored:
 
 def compiled(torch: Torch, scratch: Path) -> Path:
     """All variants in one program, for the compiler takes far longer than the program."""
-    wanted = replace(target.inspect(torch), flight_recorder=False)
+    wanted = replace(target.inspect(torch, {}), flight_recorder=False)
     for name, content in project.sources(resolve({}, {}, "/nowhere"), wanted).items():
         if name.endswith((".cpp", ".hpp", ".inc")):
             text = content.decode().replace("return [] {};", "return [] { client().record(); };")

@@ -9,13 +9,17 @@ import importlib
 import importlib.util
 import os
 import sys
+import threading
 from typing import Any, Callable
 
-WHERE, TORCH = "where", "torch"
+WHERE, TORCH, INCLUDE = "where", "torch", "include"
 HOOK = "switchml_graft"
 PATCH = "torch.distributed.switchml"
 LIBRARY = "library"
+EXTENSIONS = "torch.utils.cpp_extension"
 PLUGIN = "torch_switchml"
+_IN_PACKAGE = ("torch/extension.h", "pybind11/pybind11.h")
+_LIMIT = 30.0  # seconds
 
 
 def where() -> "str | None":
@@ -41,6 +45,41 @@ def imported() -> "dict[str, Any]":
         "gloo": hasattr(distributed, "ProcessGroupGloo"),
         "pybind11": {name: value for name, value in defined.items() if value},
     }
+
+
+def include_paths() -> "list[str]":
+    """Return the directories of headers for extensions of torch, as torch names them.
+
+    A package with all headers, as torch's own wheels, needs no import of
+    torch.utils.cpp_extension, which needs setuptools and may look for a device.
+    """
+    base = os.path.join(os.path.dirname(os.path.abspath(sys.modules["torch"].__file__)), "include")
+    if all(os.path.exists(os.path.join(base, name)) for name in _IN_PACKAGE):
+        return [base, os.path.join(base, "torch", "csrc", "api", "include")]
+    return within(_LIMIT, lambda: importlib.import_module(EXTENSIONS).include_paths())
+
+
+def within(limit: float, look: "Callable[[], Any]") -> "Any":
+    """Return what a function returns.
+
+    Raises:
+        Exception: from the function, or it takes longer than `limit` seconds.
+    """
+    found = []  # type: list[Any]
+    problem = ["no answer in {:.0f} seconds".format(limit)]
+
+    def call() -> None:
+        try:
+            found.append(look())
+        except BaseException as error:  # noqa: BLE001  # any exception of an installation
+            problem[0] = "{}: {}".format(type(error).__name__, error)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(limit)
+    if not found:
+        raise RuntimeError(problem[0])
+    return found[0]
 
 
 def hook() -> "dict[str, Any] | None":
@@ -105,4 +144,5 @@ def look_at_torch(answer: "Callable[[str, Callable[[], Any]], bool]") -> None:
             answer(LIBRARY, library)
         if importlib.util.find_spec(PLUGIN) is not None:
             answer(PLUGIN, report(PLUGIN))
+        answer(INCLUDE, include_paths)
     os._exit(0)  # shutting torch down would take a third of a second

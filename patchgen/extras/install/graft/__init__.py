@@ -68,6 +68,7 @@ def compile_graft(request: GraftRequest) -> Compiled:
     """
     options, torch = request.options, request.torch
     pin, sources = gather(torch, request.source, request.known or pins.shipped(), request.origin)
+    torch.require_header("ATen/ATen.h", request.environ)
     # Since 1.10 the process group uses devices through torch, without CUDA's headers.
     direct = any(b"USE_CUDA" in text for path, text in sources.items() if path.endswith(".cpp"))
     cuda = cudas.find(torch, request.cuda_home) if direct else None

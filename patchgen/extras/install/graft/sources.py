@@ -191,7 +191,7 @@ def gloo_directory(torch: Torch) -> str | None:
     Raises:
         ToolError: the distribution's headers are not installed.
     """
-    base = torch.include_dirs[0]
+    base = torch.include_base
     installed = os.path.dirname(os.path.realpath(os.path.join(base, "ATen")))
     for directory in (base, installed):
         if os.path.exists(os.path.join(directory, _GLOO_HEADER)):

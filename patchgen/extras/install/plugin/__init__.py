@@ -60,7 +60,7 @@ def compile_package(request: PluginRequest) -> Package:
         FileError: the cache cannot be written.
     """
     options, torch = request.options, request.torch
-    wanted = target.inspect(torch)
+    wanted = target.inspect(torch, request.environ)
     product = native.get_or_build(
         native.Project(
             "plugin-module", "the process group and the delegate", project.library(wanted),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from patchgen.core.torch import Torch
+from patchgen.core.torch import Torch, headers
 from patchgen.errors import ToolError, file_errors
 from patchgen.extras.install.plugin import virtuals
 from patchgen.extras.install.plugin.virtuals import Method
@@ -50,11 +50,13 @@ class PluginTarget:
         return f"torch==={known}" if own else f"torch=={self.release}"
 
 
-def inspect(torch: Torch) -> PluginTarget:
+def inspect(torch: Torch, environ: Mapping[str, str]) -> PluginTarget:
     """Inspect the headers of a torch, and what its interpreter reported.
 
+    `environ` has the compiler's variables.
+
     Raises:
-        ToolError: a header is missing, or the torch is too old.
+        ToolError: a header is missing or another torch's, or the torch is too old.
         FileError: torch/utils/cpp_extension.py cannot be read.
     """
     major, minor = _read_release(torch.version)
@@ -64,16 +66,13 @@ def inspect(torch: Torch) -> PluginTarget:
             "patch or graft this one"
         )
     base = "Backend" if major > 1 else "ProcessGroup"
-    header = _find_header(
-        os.path.join("torch", "csrc", "distributed", "c10d", f"{base}.hpp"),
-        torch.include_dirs,
-        f"torch {torch.version} of {torch.python} has no headers",
-        "libtorch-dev",
-    )
+    header = torch.require_header(f"torch/csrc/distributed/c10d/{base}.hpp", environ)
     distributed = os.path.dirname(header)
     everywhere = [*torch.include_dirs, *_COMPILERS]
-    _find_header("pybind11/pybind11.h", everywhere, "pybind11 is missing", "pybind11-dev")
-    _find_header("Python.h", [torch.python_include], "Python's headers are missing", "python3-dev")
+    packages = "Debian: pybind11-dev; conda: pybind11"
+    _require("pybind11/pybind11.h", everywhere, "pybind11 is missing", packages)
+    python = [torch.python_include]
+    _require("Python.h", python, "Python's headers are missing", "Debian: python3-dev")
     platform = torch.platform.replace("-", "_").replace(".", "_")
     return PluginTarget(
         torch=torch,
@@ -94,14 +93,11 @@ def _read_release(version: str) -> tuple[int, int]:
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
-def _find_header(header: str, directories: Sequence[str], what: str, package: str) -> str:
-    for directory in directories:
-        path = os.path.join(directory, header)
-        if os.path.exists(path):
-            return path
-    raise ToolError(
-        f"{what}: no {header} in {', '.join(directories)}; install it (Debian: {package})"
-    )
+def _require(header: str, directories: Sequence[str], what: str, packages: str) -> None:
+    if headers.find(header, directories) is None:
+        raise ToolError(
+            f"{what}: no {header} in {', '.join(directories)}; install it ({packages})"
+        )
 
 
 def _has(directory: str, name: str, word: str) -> bool:

@@ -36,25 +36,25 @@ def test_all_is_there(torch: Torch) -> None:
     wanted = dataclasses.replace(
         torch, abi_tag="cp311d", platform="linux-x86_64", suffix=".so", pybind11={"A": "_gcc"}
     )
-    found = target.inspect(wanted)
+    found = target.inspect(wanted, {})
     assert (found.tag, found.suffix) == ("cp311-cp311d-linux_x86_64", ".so")
     free_threaded = dataclasses.replace(wanted, tag="cp313", abi_tag="cp313t")
-    assert target.inspect(free_threaded).tag == "cp313-cp313t-linux_x86_64"
+    assert target.inspect(free_threaded, {}).tag == "cp313-cp313t-linux_x86_64"
     assert (found.standard, found.definitions) == (20, ('A="_gcc"',))
     assert [method.name for method in found.methods] == ["one"]
     os.unlink(os.path.join(torch.root, "utils", "cpp_extension.py"))
     with pytest.raises(FileError, match=r"cpp_extension\.py: No such file"):
-        target.inspect(torch)
+        target.inspect(torch, {})
 
 
 def test_what_this_torch_has(torch: Torch, tmp_path: Path) -> None:
-    found = target.inspect(torch)
+    found = target.inspect(torch, {})
     assert (found.flight_recorder, found.sequence, found.entry_points) == (False, False, ())
     headers = tmp_path / HEADERS
     (headers / "FlightRecorder.hpp").write_text("dump_fr_trace();\n")
     (headers / "ProcessGroupGloo.hpp").write_text("void setSequenceNumberForGroup() override;\n")
     (tmp_path / "torch" / "__init__.py").write_text('group_name = "torch.backends"\n')
-    found = target.inspect(torch)
+    found = target.inspect(torch, {})
     assert (found.flight_recorder, found.sequence) == (False, True)
     assert found.entry_points == ("torch.backends",)
     (headers / "FlightRecorder.hpp").write_text("TORCH_API A* getFlightRecorder(\n")
@@ -62,7 +62,7 @@ def test_what_this_torch_has(torch: Torch, tmp_path: Path) -> None:
     (tmp_path / "torch" / "distributed" / "distributed_c10d.py").write_text(
         'entry_points(group="torch.distributed.backends")\n'
     )
-    found = target.inspect(torch)
+    found = target.inspect(torch, {})
     assert found.flight_recorder
     assert found.entry_points == ("torch.backends", "torch.distributed.backends")
 
@@ -70,7 +70,7 @@ def test_what_this_torch_has(torch: Torch, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("missing", "output"),
     [
-        (f"{HEADERS}/Backend.hpp", r"torch 2\.13\.0\+cpu of .* has no headers: .*libtorch-dev"),
+        (f"{HEADERS}/Backend.hpp", r"torch 2\.13\.0\+cpu of .* has no headers: .*again"),
         ("torch/include/pybind11/pybind11.h", "pybind11 is missing: .*pybind11-dev"),
         ("python/Python.h", "Python's headers are missing: .*python3-dev"),
     ],
@@ -78,7 +78,7 @@ def test_what_this_torch_has(torch: Torch, tmp_path: Path) -> None:
 def test_what_is_missing(torch: Torch, tmp_path: Path, missing: str, output: str) -> None:
     (tmp_path / missing).unlink()
     with pytest.raises(ToolError, match=output):
-        target.inspect(torch)
+        target.inspect(torch, {})
 
 
 @pytest.mark.parametrize(
@@ -90,4 +90,4 @@ def test_what_is_missing(torch: Torch, tmp_path: Path, missing: str, output: str
 )
 def test_older_torches(torch: Torch, version: str, output: str) -> None:
     with pytest.raises(ToolError, match=output):
-        target.inspect(dataclasses.replace(torch, version=version))
+        target.inspect(dataclasses.replace(torch, version=version), {})
