@@ -16,6 +16,7 @@ from patchgen.core.wheel import caches, variables
 from patchgen.errors import OptionsError
 from patchgen.options import Options
 from patchgen.system import machine, paths
+from patchgen.system.native import environment
 
 _LAUNCHERS = ("sccache", "ccache")
 _CUDA = "cudatoolkit-dev"
@@ -64,6 +65,7 @@ class BuildRequest:
         most = self.environ.get("MAX_JOBS") or "1"
         if self.jobs is None and not (most.isascii() and most.isdigit() and int(most)):
             raise OptionsError(f"MAX_JOBS={most}: not a positive integer")
+        environment.refuse(self.given)
         if self.python is None and not os.path.exists(self.lock):
             self._require_lockable()
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from patchgen.errors import OptionsError
+from patchgen.system.native import environment as cmake
 from patchgen.system.native import tools
 
 # Variables of PyTorch's setup.py and its CMake files. Not DEBUG, which is a flag of ours.
@@ -62,7 +63,7 @@ def parse(given: Sequence[str]) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not equals or not re.fullmatch(r"[A-Za-z_]\w*", name):
             raise OptionsError(f"--set {text}: write NAME=VALUE, as --set USE_MKLDNN=0")
-        if name in _OURS:
+        if name in _OURS or name in cmake.DROPPED:
             raise OptionsError(f"--set {name}: is set by the build itself; see --jobs")
         if found.get(name, value) != value:
             raise OptionsError(f"--set {name}: given twice, as {found[name]} and {value}")
@@ -87,9 +88,13 @@ def resolve(
         for name, value in environ.items()
         if value
         and name not in _OURS
+        and name not in cmake.DROPPED
         and (_READ.fullmatch(name) or (not conda and name in _COMPILER))
     }
     merged = {**defaults, **read, **given}
+    # PyTorch's setup.py names the generator itself, as USE_NINJA and PATH say.
+    if merged.pop(cmake.GENERATOR, None) == cmake.MAKEFILES:
+        merged["USE_NINJA"] = "0"
     return {name: merged[name] for name in sorted(merged) if merged[name]}
 
 

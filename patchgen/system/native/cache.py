@@ -70,7 +70,7 @@ def describe_compiler(environ: Mapping[str, str]) -> list[object]:
             command = tools.find_compiler(variable, environ)
             path = os.path.realpath(command[0])
             found += [path, stamp(path), *command[1:]]
-    names = sorted(name for name in environ if name in tools.VARIABLES or name.startswith("CMAKE_"))
+    names = sorted(name for name in environ if tools.is_read(name) and name not in tools.COMPILERS)
     # The linker searches the system's libraries, whose changes renew this file.
     found.append(stamp("/etc/ld.so.cache"))
     return [*found, {name: environ[name] for name in names if environ[name]}]

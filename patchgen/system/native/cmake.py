@@ -11,6 +11,7 @@ from importlib import resources
 
 from patchgen.errors import ToolError, file_errors
 from patchgen.system import files
+from patchgen.system.native import environment
 from patchgen.system.process import run
 from patchgen.system.program import with_temporary
 
@@ -20,7 +21,6 @@ PACKAGES, REPRODUCIBLE = "packages.cmake", "reproducible.cmake"
 _LOGGER = logging.getLogger(__name__)
 _LIMIT = 3600.0  # seconds
 _NO_COMPILER = "No CMAKE_CXX_COMPILER could be found"
-_NO_MAKE = "CMAKE_MAKE_PROGRAM is not set"
 
 
 def read_module(name: str) -> str:
@@ -76,28 +76,26 @@ def build_source(  # noqa: PLR0913  # all are independent
     Temporary files of killed compilers go with the build directory. By default all cores compile.
 
     Raises:
+        OptionsError: a variable would build something else.
         ToolError: a program or library is missing, with the packages that have it, or the build
         failed.
     """
     _LOGGER.info("configuring %s", what)
-    if shutil.which("cmake", path=environ.get("PATH") if environ else None) is None:
+    given = os.environ if environ is None else environ
+    if shutil.which("cmake", path=given.get("PATH")) is None:
         raise ToolError("cmake: not on PATH; install it (Debian: cmake; conda: cmake)")
+    generator = environment.choose_generator(given)
     temporary = os.path.join(build, "tmp")
     with file_errors():
         os.makedirs(temporary, exist_ok=True)
-    own = with_temporary(temporary, environ)
-    command = ["cmake", "-S", source, "-B", build, *options]
+    own = with_temporary(temporary, environment.without_settings(given))
+    command = ["cmake", "-G", generator, "-S", source, "-B", build, *options]
     try:
         run(command, limit=_LIMIT, env=own, supervised=True)
     except ToolError as error:
         if _NO_COMPILER in str(error):
             raise ToolError(
                 "no C++ compiler on PATH; install one (Debian: g++; conda: cxx-compiler)"
-            ) from error
-        if _NO_MAKE in str(error):  # cmake then reports nothing reliable about compilers
-            raise ToolError(
-                "no make on PATH, and perhaps no C++ compiler; install both "
-                "(Debian: g++ make; conda: cxx-compiler make)"
             ) from error
         try:
             with open(os.path.join(build, "missing"), encoding="utf-8") as file:

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 
 from patchgen.errors import ToolError
+from patchgen.system.native import environment
 from patchgen.system.process import LIMIT, run
 
 COMPILERS = {"CC": ("cc", "gcc"), "CXX": ("c++", "g++")}
@@ -14,7 +15,8 @@ COMPILERS = {"CC": ("cc", "gcc"), "CXX": ("c++", "g++")}
 VARIABLES = {
     "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH",
     "LIBRARY_PATH", "LD_RUN_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX",
-    "PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR", "PKG_CONFIG_SYSROOT_DIR",
+    "PKG_CONFIG", "PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR", "PKG_CONFIG_SYSROOT_DIR",
+    "BOOST_ROOT", "Boost_ROOT", "BOOST_INCLUDEDIR", "BOOST_LIBRARYDIR",
 }  # fmt: skip
 ARCHIVES = "/etc/switchml-patch-archives"
 """File of an image, written by ci/image-packages."""
@@ -28,7 +30,7 @@ def read_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 def is_read(name: str) -> bool:
     """Return whether compilers and CMake read a variable, and their output depends on it."""
-    if name.endswith("_COMPILER_LAUNCHER"):
+    if name in environment.DROPPED or name.endswith(("_COMPILER_LAUNCHER", "_LINKER_LAUNCHER")):
         return False
     return name in VARIABLES or name in COMPILERS or name.startswith("CMAKE_")
 

@@ -448,6 +448,28 @@ def test_a_program_that_hangs_is_waited_for_and_ended(
     assert not started.exists() or has_ended(started.read_text().strip())
 
 
+@pytest.mark.parametrize(
+    ("generator", "there", "row", "problems"),
+    [
+        ("", "make", "ninja (optional)", "not on PATH; make builds as well, but slower"),
+        ("Ninja", "make", "ninja", "not on PATH; run: python3 -m pip install ninja"),
+        ("Unix Makefiles", "ninja", "make", "not on PATH; install it, or unset CMAKE_GENERATOR"),
+        ("Unix Makefiles", "make", "make", ""),
+    ],
+)
+def test_the_program_of_a_generator(  # noqa: PLR0913  # all are independent
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, generator: str, there: str, row: str,
+    problems: str,
+) -> None:  # fmt: skip
+    script(tmp_path / there, "#!/bin/sh\necho 1.11.1\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CMAKE_GENERATOR", generator)
+    found = programs.check_ninja(find(tmp_path))
+    assert found.name == row
+    assert "; ".join(found.problems).startswith(problems)
+    assert found.required == bool(generator)
+
+
 def test_an_interpreter_with_nothing(home: Path, tmp_path: Path) -> None:
     venv = tmp_path / "venv"
     run([sys.executable, "-m", "venv", "--without-pip", str(venv)], limit=None)

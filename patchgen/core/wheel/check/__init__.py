@@ -12,6 +12,7 @@ from patchgen.core.wheel.check import homes, link, programs, python, room
 from patchgen.core.wheel.check.facts import ACCEPTABLE, CRASH, Facts, find_facts
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.system.checks import Check
+from patchgen.system.native import environment
 
 __all__ = ["ACCEPTABLE", "CRASH", "check_build"]
 
@@ -32,7 +33,9 @@ def check_build(request: BuildRequest) -> list[Check]:
     """Check all requirements of a build.
 
     Raises:
+        OptionsError: a variable would build something else.
         FileError: there is no space for a scratch directory.
     """
+    environment.refuse(request.given)
     facts = find_facts(request)
     return [facts.accept(row) for check in CHECKS for row in check(facts)]

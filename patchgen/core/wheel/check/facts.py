@@ -279,7 +279,8 @@ class Facts:
     def _cmake_options(self, program: str) -> list[str]:
         if not self.has_compiler:  # nothing is compiled, so any program serves as make
             return ["-G", "Unix Makefiles", f"-DCMAKE_MAKE_PROGRAM={program}"]
-        ninja = ["-G", "Ninja"] if self.find("ninja") else []
+        wanted = self.settings.get("USE_NINJA", "1").upper() not in _OFF
+        ninja = ["-G", "Ninja"] if wanted and self.find("ninja") else []
         blas = ["-DBLAS=ON"] if self.locked is None and BLAS in self.limits.specifiers else []
         # PyTorch's setup.py passes these variables in the same way.
         values = self.settings.items()

@@ -11,6 +11,7 @@ from patchgen.core.wheel.check.advice import lines, of_lock, relock
 from patchgen.core.wheel.check.facts import Answer, Facts
 from patchgen.errors import ToolError
 from patchgen.system.checks import Check
+from patchgen.system.native import environment
 from patchgen.system.paths import describe
 
 _GIT = "2.29"
@@ -77,11 +78,16 @@ def check_cmake(facts: Facts) -> Check:
 
 
 def check_ninja(facts: Facts) -> Check:
-    """Check the ninja of the build; make works as well."""
+    """Check the ninja of the build; make works as well, and is checked if it is named."""
     locked, advice = facts.find_locked("ninja"), "run: python3 -m pip install ninja"
+    named = facts.request.given.get(environment.GENERATOR)
+    if named == environment.MAKEFILES:
+        make = facts.find("make")
+        problem = f"not on PATH; install it, or unset {environment.GENERATOR}"
+        return Check("make", () if make else (problem,), describe(make or ""))
     if locked:
         return Check("ninja", (), of_lock(locked))
-    if facts.ninja is None and facts.find("make"):
+    if facts.ninja is None and facts.find("make") and not named:
         problem = f"not on PATH; make builds as well, but slower and without progress; {advice}"
         return Check("ninja (optional)", (problem,), required=False)
     return _judge("ninja", facts.ninja, facts.limits, advice)

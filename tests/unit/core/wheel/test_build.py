@@ -16,7 +16,7 @@ from patchgen.core.wheel import variables
 from patchgen.core.wheel.check import ACCEPTABLE
 from patchgen.core.wheel.values import Stage
 from patchgen.core.wheel.workspace import Making, Workspace
-from patchgen.errors import CheckError, ToolError
+from patchgen.errors import CheckError, OptionsError, ToolError
 from patchgen.system.checks import Check
 
 BLAS = ACCEPTABLE["no-blas"]
@@ -80,6 +80,29 @@ def test_variables_that_decide_what_is_compiled_are_recorded_or_dropped() -> Non
         assert {*found} == recorded
         seen = variables.environment(found, given, None)
         assert {*seen} & {*given} == {*recorded, "HOME"}
+
+
+def test_variables_of_cmake_that_setup_py_sets_itself() -> None:
+    given = {"CMAKE_INSTALL_PREFIX": "/p", "CMAKE_CONFIGURATION_TYPES": "A;B", "USE_MKLDNN": "0"}
+    assert variables.resolve({}, given, {}, conda=False) == {"USE_MKLDNN": "0"}
+    for generator, expected in (("Unix Makefiles", {"USE_NINJA": "0"}), ("Ninja", {})):
+        named = {"CMAKE_GENERATOR": generator}
+        assert variables.resolve({}, named, {}, conda=True) == expected
+        assert variables.resolve({}, {}, named, conda=True) == expected
+    with pytest.raises(OptionsError, match="--set CMAKE_INSTALL_PREFIX: is set by the build"):
+        variables.parse(["CMAKE_INSTALL_PREFIX=/p"])
+
+
+@pytest.mark.parametrize("name", ["environ", "settings"])
+def test_variables_that_would_build_something_else_are_refused(tmp_path: Path, name: str) -> None:
+    wanted = make_request(tmp_path)
+    for given in ({"CMAKE_GENERATOR": "Ninja Multi-Config"}, {"CMAKE_TOOLCHAIN_FILE": "/t"}):
+        (variable,) = given
+        wrong = replace(wanted, **{name: given})  # type: ignore[arg-type]
+        with pytest.raises(OptionsError, match=f"^{variable}="):
+            wrong.validate()
+        with pytest.raises(OptionsError, match=f"^{variable}="):
+            building.check_build(wrong)
 
 
 def build(monkeypatch: pytest.MonkeyPatch, directory: Path, done: Sequence[str]) -> list[str]:
