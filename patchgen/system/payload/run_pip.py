@@ -9,10 +9,12 @@ import subprocess
 import sys
 
 _DROPPED = (
-    "abi", "config-file", "dry-run", "editable", "global-option", "group", "implementation",
-    "no-build-isolation", "no-deps", "no-use-pep517", "platform", "prefix", "python",
-    "python-version", "quiet", "report", "require-virtualenv", "requirement", "root", "target",
-    "use-pep517", "user", "verbose",
+    "abi", "config-file", "config-setting", "config-settings", "dry-run", "editable",
+    "global-option", "group", "help", "ignore-installed", "implementation", "no-build-isolation",
+    "no-deps", "no-dependencies", "no-use-pep517", "no-user", "only-dependencies", "only-deps",
+    "platform", "prefix", "python", "python-version", "quiet", "report", "require-virtualenv",
+    "requirement", "requirements-from-script", "root", "target", "use-pep517", "user", "verbose",
+    "version",
 )  # fmt: skip
 
 
@@ -23,6 +25,7 @@ def main() -> None:
         env=dict(os.environ, PIP_PYTHON=sys.executable, PIP_QUIET="0", PIP_VERBOSE="0"),
     )  # fmt: skip
     if listed.returncode:
+        sys.stderr.write(listed.stdout.decode(errors="replace"))  # where older pips say why
         sys.exit(listed.returncode)
     lines = [line.partition("=")[::2] for line in listed.stdout.decode().splitlines()]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}

@@ -66,7 +66,12 @@ UV = """\
 #!/bin/sh
 [ -z "$REFUSED" ] || exec {python} -c 'exit("error: The interpreter is externally managed")'
 echo "$@" >>{log}
-case "$*" in *.whl*) {python} -m zipfile -e "$7" {site};; esac
+[ "$#" = 11 ] || exit 0
+exec {python} -c '
+import re, sys, urllib.parse, zipfile
+form = "torch-switchml @ file://(.*) --hash=sha256:[0-9a-f]+\\s"
+url = re.fullmatch(form, open(sys.argv[1]).read())[1]
+zipfile.ZipFile(urllib.parse.unquote(url)).extractall(sys.argv[2])' "$8" {site}
 """
 
 
@@ -114,11 +119,10 @@ def test_uv_installs_where_there_is_no_pip(tmp_path: Path) -> None:
     wheel_file = write_wheel(tmp_path, 1)
     installing.install(str(python), wheel_file, environ)
     assert python_run(python, "-c", SHOWN).stdout == "1\n"
-    wanted = "pip install --quiet --no-index {} --no-config --python " + str(python)
-    assert log.read_text().splitlines() == [
-        wanted.format("--requirement /dev/null"),
-        wanted.format(f"--force-reinstall --no-deps {wheel_file}"),
-    ]
+    wanted = "pip install --quiet --no-index {} --requirement {} --no-config --python " + str(python)
+    first, second = log.read_text().splitlines()
+    assert first == wanted.replace("{} --req", "--req").format(os.devnull)
+    assert second == wanted.format("--force-reinstall --no-deps", second.split()[7])
     with pytest.raises(ToolError, match="its uv installs nothing, because the system manages"):
         installing.check(str(python), {**environ, "REFUSED": "1"})
 
@@ -143,8 +147,11 @@ def test_a_wheel_that_pip_refuses(python: Path, tmp_path: Path) -> None:
 MOVED = {
     "user": "1", "target": "/nowhere/t", "prefix": "/nowhere/p", "root": "/nowhere/r",
     "dry-run": "1", "require-virtualenv": "1", "python": "/nowhere/python", "no-deps": "1",
-    "quiet": "3", "platform": "none", "report": "-",
+    "quiet": "3", "platform": "none", "report": "-", "help": "1", "version": "1", "no-user": "1",
+    "only-deps": "1", "config-settings": "none", "ignore-installed": "1",
 }  # fmt: skip
+HASHES = {"require-hashes": "1", "no-binary": ":all:", "only-binary": "torch-switchml"}
+"""What pip takes for the wheel that was just made as for any other."""
 REGISTRY = {
     "index-url": "http://127.0.0.1:9/i", "extra-index-url": "http://127.0.0.1:9/e\nhttp://[::1]:9/f",
     "proxy": "http://127.0.0.1:9", "cert": "/c.pem", "trusted-host": "127.0.0.1",
@@ -161,10 +168,10 @@ def test_settings_of_pip_that_move_or_stop_an_installation(
     if where == "variables":
         environ |= {
             f"PIP_{name.upper().replace('-', '_')}": text
-            for name, text in {**MOVED, **REGISTRY}.items()
+            for name, text in {**MOVED, **HASHES, **REGISTRY}.items()
         }
     else:
-        lines = [f"{name} = {text}" for name, text in {**MOVED, **REGISTRY}.items()]
+        lines = [f"{name} = {text}" for name, text in {**MOVED, **HASHES, **REGISTRY}.items()]
         file = tmp_path / "pip.conf"
         file.write_text("\n".join([f"[{where}]", *lines]).replace("\nhttp", "\n  http"))
         environ["PIP_CONFIG_FILE"] = str(file)
@@ -173,8 +180,32 @@ def test_settings_of_pip_that_move_or_stop_an_installation(
     assert python_run(python, "-c", SHOWN).stdout == "1\n"
     command = [str(python), run_pip.__file__, "config", "list"]
     listed = subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
-    expected = [f":env:.{name}={text!r}" for name, text in REGISTRY.items()]
+    expected = [f":env:.{name}={text!r}" for name, text in {**HASHES, **REGISTRY}.items()]
     assert sorted(listed.splitlines()) == sorted([*expected, f":env:.config-file={os.devnull!r}"])
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [("use-feature = of-another-pip", "of-another-pip"), ("timeout = none", "option timeout:")],
+)
+def test_a_setting_that_this_pip_does_not_know(
+    python: Path, tmp_path: Path, setting: str, reason: str
+) -> None:
+    file = tmp_path / "pip.conf"
+    file.write_text(f"[global]\n{setting}\n")
+    environ = {**os.environ, "PIP_CONFIG_FILE": str(file)}
+    with pytest.raises(ToolError, match=rf"pip ended with exit code \d\n(.*\n)*.*{reason}"):
+        installing.check(str(python), environ)
+
+
+def test_the_reason_of_an_older_pip(tmp_path: Path) -> None:
+    """It is in what that pip prints, where a newer one writes it to its errors."""
+    python = venv(tmp_path / "venv")
+    (site_of(python) / "pip").mkdir()
+    (site_of(python) / "pip" / "__init__.py").touch()
+    (site_of(python) / "pip" / "__main__.py").write_text("print('no option x'); raise SystemExit(3)")
+    with pytest.raises(ToolError, match="pip ended with exit code 3\nno option x"):
+        installing.check(str(python), os.environ)
 
 
 SLOW = """

@@ -6,10 +6,11 @@ import logging
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from patchgen.errors import ToolError
 from patchgen.extras.install.plugin.wheel import DISTRIBUTION
-from patchgen.system import interpreter, outputs, paths
+from patchgen.system import files, interpreter, outputs, paths
 from patchgen.system.payload import run_pip
 from patchgen.system.process import CompletedRun, Program, capture
 
@@ -46,9 +47,15 @@ def install(python: str, wheel: str, environ: Mapping[str, str]) -> None:
         ToolError: pip failed.
     """
     _LOGGER.info("installing for %s", python)
-    with outputs.shared(interpreter.ask(python, environ).purelib):
+    # A user's settings may require hashes, which only a file of requirements can have.
+    with files.scratch("install") as directory:
+        requirements = os.path.join(directory, "requirements.txt")
+        line = f"{DISTRIBUTION} @ {Path(wheel).as_uri()} --hash=sha256:{files.sha256(wheel)}\n"
+        files.write(requirements, line.encode())
         # Two builds may have the same version, and pip skips a version that is installed.
-        _run(python, [*_INSTALL, "--force-reinstall", "--no-deps", wheel], environ)
+        named = ["--force-reinstall", "--no-deps", "--requirement", requirements]
+        with outputs.shared(interpreter.ask(python, environ).purelib):
+            _run(python, [*_INSTALL, *named], environ)
 
 
 def uninstall(python: str, environ: Mapping[str, str]) -> bool:
