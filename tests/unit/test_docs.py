@@ -163,6 +163,17 @@ def test_every_block_is_run_or_says_why_not() -> None:
             assert line.startswith("switchml-patch "), f"{block}: {line}"
 
 
+def test_commands_of_programs_that_are_not_here_name_a_version() -> None:
+    programs = {"apptainer", "cosign", "gh", "grype", "sigstore", "syft", "trivy", "uv"}
+    seen = set()
+    for block in all_blocks():
+        named = {line.split()[0] for line in block.commands} & programs if block.reason else set()
+        for program in named:
+            assert re.search(rf"\b{program} \d", block.page.read_text(), re.IGNORECASE), block
+        seen |= named
+    assert {"apptainer", "cosign", "gh", "sigstore"} <= seen
+
+
 def test_manifests_of_kubernetes_fit_together() -> None:
     """They are parsed, and what one names the other has."""
     (block,) = (block for block in all_blocks() if block.language == "yaml")

@@ -43,6 +43,14 @@ OF_TORCH = ("python3-torch", "libtorch-dev", "libgloo-dev")
 """Packages that the small project takes the rest of torch from."""
 CHROOT = 'for at in dev proc tmp; do mount --rbind /$at "$0/$at"; done; exec chroot "$0" "$@"'
 
+NOBODYS = ("12345:12345", "54321:0")
+"""Users that the images do not know, as `docker run --user` and OpenShift have them."""
+CACHES = """
+import os, torch
+from torch._inductor.runtime.cache_dir_utils import cache_dir
+os.makedirs(os.path.join(torch.hub.get_dir(), str(os.getuid())))
+os.makedirs(os.path.join(cache_dir(), str(os.getuid())))
+"""
 PROGRAM = r"""
 import torch, torch_switchml
 torch.distributed.init_process_group("switchml")
@@ -69,14 +77,72 @@ def test_no_engine(tmp_path: Path, script: str, engine: str) -> None:
     assert done.stderr == f"ci/engine: none of {names} is here: install one\n"
 
 
-@pytest.mark.parametrize("engine", ["podman", "docker"])
-def test_the_command_of_an_engine(tmp_path: Path, engine: str) -> None:
-    """The engine itself is not here: a script in its place prints what it is given."""
-    programs, home, work = (tmp_path / name for name in ("bin", "home", "work"))
-    script(programs / engine, '#!/bin/sh\necho "$@"\n')
-    certificates = tmp_path / "company.pem"
+STAND_IN = """\
+#!/bin/sh
+case "$1 $2" in
+  "buildx version") exit {buildx} ;;
+  "info --format") echo '[name=seccomp,profile=builtin {security}]' ;;
+  *) echo "$@" ;;
+esac
+"""
+"""An engine that prints what it is given, and answers as docker does."""
+
+
+def put_engine(programs: Path, engine: str, security: str = "", buildx: int = 0) -> None:
+    """Put a stand-in for an engine, and what the scripts call besides it, into a directory."""
+    script(programs / engine, STAND_IN.format(security=security, buildx=buildx))
     for name in ("dirname", "id", "mkdir", "realpath"):
         (programs / name).symlink_to(f"/usr/bin/{name}")
+
+
+USER = f"--user {os.getuid()}:{os.getgid()} "
+
+
+@pytest.mark.parametrize(
+    ("security", "expected"),
+    [
+        ("name=cgroupns", USER),
+        ("name=rootless name=cgroupns", ""),  # where the user is root in the container
+        ("name=userns", f"--userns host {USER}"),
+    ],
+)
+def test_files_of_a_container_of_docker_belong_to_the_user(
+    tmp_path: Path, security: str, expected: str
+) -> None:
+    put_engine(tmp_path / "bin", "docker", security)
+    given = {"PATH": str(tmp_path / "bin"), "WORK": str(tmp_path), "BUILDDIR": str(tmp_path)}
+    given |= {"XDG_CACHE_HOME": str(tmp_path), "SWITCHML_HOME": "", "ENGINE": ""}
+    done = run(ROOT / "ci/in-image", "true", **given)
+    assert done.returncode == 0, done.stderr
+    words = f"run --rm --security-opt label=disable --workdir {ROOT} {expected}--volume"
+    assert done.stdout.startswith(words)
+
+
+@pytest.mark.parametrize(("buildx", "words"), [(0, "buildx build"), (1, "build")])
+def test_an_image_is_where_docker_run_finds_it(tmp_path: Path, buildx: int, words: str) -> None:
+    """A builder of the driver docker-container does not load it by itself."""
+    put_engine(tmp_path, "docker", buildx=buildx)
+    given = dict.fromkeys(("SSL_CERT_FILE", "IMAGE_TAG", "IMAGE_FILE", *PROXIES), "")
+    done = run(ROOT / "ci/image", "--quiet", PATH=str(tmp_path), ENGINE="docker", **given)
+    assert done.returncode == 0, done.stderr
+    loaded = "--load " if buildx == 0 else ""
+    assert done.stdout == f"{words} -f ci/Containerfile -t {IMAGE} {loaded}--quiet .\n"
+
+
+@pytest.mark.parametrize("script", ["image", "in-image"])
+@pytest.mark.parametrize("engine", ["nerdctl", "/usr/bin/docker"])
+def test_an_engine_that_the_scripts_do_not_know(tmp_path: Path, script: str, engine: str) -> None:
+    put_engine(tmp_path, "nerdctl")
+    done = run(ROOT / "ci" / script, PATH=str(tmp_path), ENGINE=engine)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"ci/engine: ENGINE={engine}: give podman, buildah or docker")
+
+
+@pytest.mark.parametrize("engine", ["podman", "docker"])
+def test_the_command_of_an_engine(tmp_path: Path, engine: str) -> None:
+    programs, home, work = (tmp_path / name for name in ("bin", "home", "work"))
+    put_engine(programs, engine)
+    certificates = tmp_path / "company.pem"
     given = {
         "PATH": str(programs),
         "WORK": str(work),
@@ -91,7 +157,9 @@ def test_the_command_of_an_engine(tmp_path: Path, engine: str) -> None:
     }
     done = run(ROOT / "ci/in-image", "switchml-patch", "check", **given)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith(f"build -f ci/Containerfile -t {IMAGE} --secret id=ca,src=")
+    build, load = ("buildx build", "--load ") if engine == "docker" else ("build", "")
+    words = f"{build} -f ci/Containerfile -t {IMAGE} {load}--secret id=ca,src="
+    assert done.stderr.startswith(words)
     assert done.stderr.endswith(" --build-arg BASE=a b .\n")
     for proxy in PROXIES:
         assert f" --build-arg {proxy}=http://proxy:3128 " in done.stderr
@@ -205,8 +273,8 @@ class Engine:
         """A container of the image."""
         return self.check("buildah", "from", "--pull-never", TAG).strip()
 
-    def run(self, container: str, *command: str) -> str:
-        return self.check("buildah", "run", container, "--", *command)
+    def run(self, container: str, *command: str, user: str = "0") -> str:
+        return self.check("buildah", "run", "--user", user, container, "--", *command)
 
 
 @pytest.fixture(scope="module", params=["buildah", "podman"])
@@ -245,6 +313,15 @@ def test_the_image_writes_the_same_patch(engine: Engine, container: str, tmp_pat
     assert CliRunner().invoke(main, [*arguments, str(patch)]).exit_code == 0
     engine.run(container, "switchml-patch", *arguments, "/opt/there.patch")
     assert engine.run(container, "cat", "/opt/there.patch").encode() == patch.read_bytes()
+
+
+@pytest.mark.image
+def test_any_user_has_a_cache_in_the_image(engine: Engine, container: str) -> None:
+    assert container
+    for user in (*NOBODYS, "0"):
+        made = engine.container()
+        program = "switchml-patch --version && mkdir -p ~/.cache/switchml-patch && echo ~"
+        assert engine.run(made, "sh", "-c", program, user=user).split()[-1] == "/home/user"
 
 
 @pytest.mark.image
@@ -308,6 +385,8 @@ def test_the_plugin_sums_in_its_image(engine: Engine, tmp_path: Path) -> None:
     engine.add_base("bookworm", "bookworm")
     engine.make("image-plugin", "bookworm")
     (tmp_path / "train.py").write_text(PROGRAM)
+    for user in (*NOBODYS, "0"):
+        engine.run(engine.container(), "python", "-c", CACHES, user=user)
     # A container of buildah has a host name that no file of it knows.
     alone = ("--standalone", "--local_addr", "127.0.0.1", "--nproc_per_node", "2")
     given = {
@@ -317,8 +396,8 @@ def test_the_plugin_sums_in_its_image(engine: Engine, tmp_path: Path) -> None:
     }
     options = ("--volume", f"{tmp_path}:/srv", *(f"--env={k}={v}" for k, v in given.items()))
     start = {
-        "buildah": ("buildah", "run", *options, engine.container(), "--"),
-        "podman": ("podman", "run", "--rm", "--pull=never", *options, TAG),
+        "buildah": ("buildah", "run", *options, "--user", NOBODYS[0], engine.container(), "--"),
+        "podman": ("podman", "run", "--rm", "--pull=never", "--user", NOBODYS[0], *options, TAG),
     }
     command = ("torchrun", *alone, "/srv/train.py")
     output = engine.check(*start[engine.name], *command)
