@@ -55,6 +55,7 @@ _ROOM = 1 << 20  # bytes; git does not report for every file that the disk is fu
 _TAIL = 5  # lines
 _GRACE = 5.0  # seconds for git to remove its locks
 _GITLINK = b"160000"
+_PARTIAL = r"^(extensions\.partialclone|remote\..*\.promisor)$"
 _NAMED = r"^submodule\..*\.(path|url)$"
 
 
@@ -253,6 +254,18 @@ class Git:
             return None
         found = {line[1:].decode() for line in listed.splitlines() if line.startswith(b"?")}
         return None if commit in found else found  # newer versions of git then do not fail
+
+    def describe_part(self, path: str) -> str:
+        """Return the kind of a repository that may lack objects; empty if it has all."""
+        git_dir = directory_of(path) or path
+        try:
+            partial = self._ask(git_dir, "config", "--get-regexp", _PARTIAL)
+        except GitError:  # no such setting
+            partial = b""
+        if partial:
+            return "partial clone (git clone --filter)"
+        shallow = os.path.join(_common_directory(git_dir), "shallow")
+        return "shallow clone (git clone --depth)" if os.path.exists(shallow) else ""
 
     def objects(self, names: Sequence[str], git_dir: str) -> dict[str, bytes]:
         """Return the contents of existing objects by id, without verifying them."""

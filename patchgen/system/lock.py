@@ -17,6 +17,10 @@ _PATIENCE = 60  # seconds for a killed run's programs to notice that their pipes
 _STARTING = 2  # seconds for a program that a killed run was starting to close what it inherited
 
 
+class BusyError(TreeError):
+    """Another run uses the directory."""
+
+
 @contextlib.contextmanager
 def opened(directory: str | bytes, flags: int = 0) -> Iterator[int]:
     """Open a directory for `try_lock`. Closing it ends the lock."""
@@ -55,7 +59,7 @@ def held(root: str) -> Iterator[None]:
     """Hold the lock of a directory, at most until the end of the process.
 
     Raises:
-        TreeError: another process holds it.
+        BusyError: another process holds it.
         FileError: the file system has no locks.
     """
     shown = paths.printable(root)
@@ -65,7 +69,7 @@ def held(root: str) -> Iterator[None]:
         except OSError as error:
             raise FileError(f"{shown}: cannot be locked: {error.strerror}") from error
         if not alone:
-            raise TreeError(f"{shown}: another run is at work here; wait for its end")
+            raise BusyError(f"{shown}: another run is at work here; wait for its end")
         yield
 
 
@@ -77,13 +81,13 @@ def inherited(directory: str, whose: str) -> Iterator[int]:
     messages, such as "the git".
 
     Raises:
-        TreeError: programs of a killed run do not end.
+        BusyError: programs of a killed run do not end.
     """
     with opened(directory) as descriptor:
         if not try_lock(descriptor):
             _LOGGER.info("waiting for %s of a run that was killed", whose)
             if not _take(descriptor, _PATIENCE):
-                raise TreeError(
+                raise BusyError(
                     f"{directory}: {whose} of a run that was killed is still at work; end it"
                 )
         yield descriptor

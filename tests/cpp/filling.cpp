@@ -103,6 +103,16 @@ void fillsInTheEnvironment() {
   }
 }
 
+void refusesByteOrderMarks() {
+  const std::string text = "[general]\nrank = 0\nnum_workers = 2\n";
+  for (const char* mark : {"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"}) {
+    equal(thrown([&] { fill(mark + text); }),
+          std::string("it is UTF-") + (mark[0] == '\xef' ? "8" : "16") +
+              " with a byte order mark; save it as UTF-8 without one");
+  }
+  equal(fill(text + "# \xef\xbb\xbf\n").text, text + "# \xef\xbb\xbf\n");
+}
+
 void keepsLongValues() {
   const std::string large(100'000, 'x');
   const auto filled = fill("[general]\nrank = 0\nnum_workers = 2\na = ${A}\n", {{"A", large}});
@@ -416,6 +426,7 @@ int main(int argc, char** argv) {
   check(argc == 2, "usage: filling SYSFS");
   fillsInNumbers();
   fillsInTheEnvironment();
+  refusesByteOrderMarks();
   keepsLongValues();
   takesAnything();
   findsAddresses();

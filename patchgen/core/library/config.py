@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
@@ -16,6 +17,10 @@ MAX_WORKERS = 0xFFFF
 AUTO = "auto"
 """Value that each rank replaces by its own."""
 
+_BYTE_ORDER_MARKS = tuple(
+    mark.decode("utf-8", "surrogateescape")
+    for mark in (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+)
 _BY_RANK = {setting.name for setting in SETTINGS if setting.by_rank}
 _PLACES = "/etc/switchml.cfg, ./switchml.cfg or ./switchml-<hostname>.cfg, the first that exists"
 
@@ -24,15 +29,20 @@ def load(path: str) -> str:
     """Return the text of a file; bytes that are not UTF-8 become surrogate escapes.
 
     Raises:
-        OptionsError: the file cannot be read.
+        OptionsError: the file cannot be read, or has a byte order mark.
     """
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read()
+            text = file.read()
     except OSError as error:
         raise OptionsError(
             f"{paths.describe(path)}: {error.strerror}; give a switchml.cfg"
         ) from error
+    if text.startswith(_BYTE_ORDER_MARKS):
+        raise OptionsError(
+            f"{paths.describe(path)}: has a byte order mark; save it as UTF-8 without one"
+        )
+    return text
 
 
 def save(path: str, text: str) -> None:

@@ -21,7 +21,7 @@ _ALL_REFS = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
 # submodule names a work tree, which may be missing. It may belong to another user, because
 # everything fetched from it is verified.
 _SERVER = (
-    "env GIT_WORK_TREE=. git -c 'safe.directory=*' -c uploadpack.allowFilter=true "
+    "env GIT_WORK_TREE=. GIT_NO_LAZY_FETCH=1 git -c 'safe.directory=*' -c uploadpack.allowFilter=true "
     "-c uploadpack.allowAnySHA1InWant=true upload-pack"
 )
 _REMOTE = "switchml-remote"  # set by options of a command, so no configuration changes
@@ -59,14 +59,22 @@ def fetch(
         try:
             _from_repository(git, git_dir, commit, remote, files=files)
         except GitError as error:
-            reasons.append(f"{remote}: {error.reason}")
-            continue
-        lacking = git.lacking(commit, git_dir)
-        if lacking is not None and not (files and lacking):
-            return remote
-        reasons.append(f"{remote}: does not have this commit")
+            reason = error.reason
+        else:
+            lacking = git.lacking(commit, git_dir)
+            if lacking is not None and not (files and lacking):
+                return remote
+            reason = "does not have this commit"
+        reasons.append(f"{remote}: {_describe_part(git, remote) or reason}")
     reasons = [*remotes.list_lacking(repository.url, repository.path), *reasons]
     raise NowhereError("\n    ".join([f"{repository.title}:", *reasons]))
+
+
+def _describe_part(git: Git, remote: str) -> str:
+    """Return what a clone on this machine was made without; empty for a whole clone or a URL."""
+    path = remote.removeprefix("file://")
+    kind = git.describe_part(path) if os.path.isabs(path) else ""
+    return kind and f"is a {kind}, and not all of this commit is in it; give a whole clone"
 
 
 def fetch_objects(git: Git, git_dir: str, names: Iterable[str], remote: str) -> None:

@@ -45,6 +45,15 @@ class Problem:
         return f"{self.path}: expected {self.expected}, found {self.found}"
 
 
+class UnsoundError(TreeError):
+    """A tree differs from what the pin records; `problems` has a line for each path."""
+
+    def __init__(self, root: str, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        advice = f"{root}: nothing of this is changed; fix it, or give a new directory"
+        super().__init__("\n".join([*self.problems, advice]))
+
+
 @dataclass
 class Survey:
     """Repositories of a tree, or of a part of it, by their state."""
@@ -70,14 +79,10 @@ class Survey:
         """Return the survey itself, if it has no problems.
 
         Raises:
-            TreeError: there are problems; each path is named.
+            UnsoundError: there are problems; each path is named.
         """
         if self.wrong:
-            lines = [str(problem) for problem in self.wrong]
-            lines.append(
-                f"{root.printable}: nothing of this is changed; fix it, or give a new directory"
-            )
-            raise TreeError("\n".join(lines))
+            raise UnsoundError(root.printable, [str(problem) for problem in self.wrong])
         return self
 
 

@@ -265,6 +265,28 @@ def test_a_mirror_without_the_commit_is_passed_over(world: World, tmp_path: Path
     world.fetch(tmp_path / "t", "--mirror", str(tmp_path / "mirror"))
 
 
+@pytest.mark.parametrize("bare", [["--bare"], ["--no-checkout"]])
+@pytest.mark.parametrize(
+    ("option", "kind"),
+    [
+        ("--filter=blob:none", "partial clone (git clone --filter)"),
+        ("--filter=tree:0", "partial clone (git clone --filter)"),
+        ("--depth=1", "shallow clone (git clone --depth)"),
+    ],
+)
+def test_a_mirror_without_all_of_the_commit_is_named(
+    world: World, tmp_path: Path, option: str, kind: str, bare: list[str]
+) -> None:
+    mirror = tmp_path / "mirror" / "pytorch"
+    origin = world.served / "pytorch" / "pytorch.git"
+    git(origin, "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "-q", *bare, option, f"file://{origin}", str(mirror))
+    git(mirror, "remote", "set-url", "origin", "file:///nowhere")  # lazy fetches would end there
+    world.route("file:///nowhere")
+    done = world.run(tmp_path / "t", "--mirror", str(mirror.parent), code=4)
+    assert f"{mirror}: is a {kind}, and not all of this commit is in it" in done.stderr
+
+
 # ---- trees that are there
 
 

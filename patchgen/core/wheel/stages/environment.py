@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from patchgen.core.wheel import env, toolchain, variables
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.sandbox import Sandbox
+from patchgen.core.wheel.stages import own
 from patchgen.core.wheel.values import Environment, Stage
 from patchgen.core.wheel.workspace import Making, Workspace
-from patchgen.errors import ToolError
+from patchgen.errors import ToolError, TreeError
 from patchgen.system.files import sha256
 
 if TYPE_CHECKING:
@@ -76,17 +77,25 @@ def _make_prefix(workspace: Workspace, lock: Lock) -> Making[None]:
 
     request = workspace.request
     named = workspace.sandbox.path(request.prefix)  # the path that its files contain
-    found = marker.read(request.prefix) if os.path.isdir(request.prefix) else None
+    with own.made_again(request.prefix):
+        found = marker.read(request.prefix) if os.path.isdir(request.prefix) else None
+        if found is None and os.path.isdir(request.prefix) and os.listdir(request.prefix):
+            raise TreeError(f"{request.prefix}: holds files, and has lost {marker.NAME}")
     serves = found is not None and found.serves(lock.identity, request.prefix, named)
-    if found is not None and found.whole and serves:
+    lost = found is not None and found.whole and not os.path.exists(request.interpreter)
+    if found is not None and found.whole and serves and not lost:
         return
     yield Stage.ENV
     stale = lockfile.stale(lock, request.lock)
     if stale:
         _LOGGER.info("warning: %s", stale)
-    if found is not None and not serves:
-        why = "from another lock" if found.lock != lock.identity else "for another path"
-        _LOGGER.info("removing %s, which was made %s", request.prefix, why)
+    if found is not None and (lost or not serves):
+        why = "was made for another path"
+        if found.lock != lock.identity:
+            why = "was made from another lock"
+        elif lost:
+            why = "has lost files"
+        _LOGGER.info("removing %s, which %s", request.prefix, why)
         shutil.rmtree(request.prefix)
     workspace.sandbox.show()
     prefix.create_prefix(lock, request.prefix, request.cache, request.environ, named)

@@ -11,6 +11,7 @@ from patchgen.core.library import archive, origin
 from patchgen.core.patch import patchfile, render, state, tree
 from patchgen.core.source import Source
 from patchgen.core.source.request import SourceRequest
+from patchgen.core.wheel.stages import own
 from patchgen.core.wheel.values import Patched, Stage
 from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.system import paths
@@ -18,6 +19,11 @@ from patchgen.system import paths
 
 def fetch_source(workspace: Workspace) -> Making[Source]:
     """Verify the tree, fetch what is missing, and revert a partly applied patch."""
+    with own.made_again(workspace.request.source):
+        return (yield from _fetch(workspace))
+
+
+def _fetch(workspace: Workspace) -> Making[Source]:
     request = workspace.request
     directory = paths.from_native(request.source)
     # A build may have been killed between two files of the patch.

@@ -82,11 +82,25 @@ inline std::string substituted(const std::string& key, const std::string& value)
   return out + value.substr(end);
 }
 
+/// Throws std::invalid_argument where a text begins with a byte order mark, of which the client
+/// library only says that it cannot read the file.
+inline void refuseByteOrderMark(const std::string& whole) {
+  constexpr std::array<std::pair<const char*, const char*>, 3> kMarks{
+      {{"\xef\xbb\xbf", "UTF-8 with"}, {"\xff\xfe", "UTF-16 with"}, {"\xfe\xff", "UTF-16 with"}}};
+  for (const auto& [mark, encoding] : kMarks) {
+    if (whole.rfind(mark, 0) == 0) {
+      throw std::invalid_argument(
+          text("it is ", encoding, " a byte order mark; save it as UTF-8 without one"));
+    }
+  }
+}
+
 /// The text of a switchml.cfg with all that has to be known before it can be parsed: `${NAME}` in
 /// any value, and the `numbers`, which are "auto" or absent. All else stays as it is, and is for
 /// the library to refuse. Throws std::invalid_argument.
 inline std::string fillIn(const std::string& whole, const std::map<std::string, int>& numbers,
                           std::string& filled) {
+  refuseByteOrderMark(whole);
   auto absent = numbers;
   std::string out;
   std::string section;

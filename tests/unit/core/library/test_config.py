@@ -10,6 +10,7 @@ import pytest
 
 from patchgen.core.library import config
 from patchgen.core.library.settings import DEFAULTS
+from patchgen.errors import OptionsError
 from patchgen.extras.lab.simulator import compose_simulated
 
 
@@ -71,6 +72,14 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     text = "# " + os.fsdecode(b"\xff") + "\n"
     config.save(path, text)
     assert config.load(path) == text
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_byte_order_mark_is_named(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "switchml.cfg"
+    path.write_text("[general]\n", encoding=encoding)
+    with pytest.raises(OptionsError, match=f"{path}: has a byte order mark; save it as UTF-8"):
+        config.load(str(path))
 
 
 # ---- of a library that is installed

@@ -15,10 +15,13 @@ def read_values(environ: "dict[str, str]") -> "dict[str, str]":
 
 
 def read_text(environ: "dict[str, str]") -> str:
-    """Return the text of the file that the delegate takes; empty if no file exists."""
+    """Return the text of the file that the delegate takes; empty if no file exists.
+
+    Bytes that are not UTF-8 become surrogate escapes.
+    """
     files = filter(os.path.isfile, _places(environ))
     path = next((path for path in files if os.access(path, os.R_OK)), os.devnull)
-    with open(path, encoding="utf-8", errors="replace") as file:
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
         return file.read()
 
 
@@ -65,7 +68,7 @@ def _places(environ: "dict[str, str]") -> "list[str]":
 
 def _parse(text: str, environ: "dict[str, str]") -> "dict[str, str]":
     values, section = {}, ""
-    for line in text.splitlines():
+    for line in text.lstrip("\ufeff").splitlines():
         content = line.partition("#")[0].strip()
         found = _SECTION.match(content)
         if found:

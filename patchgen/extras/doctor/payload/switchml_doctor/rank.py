@@ -121,7 +121,7 @@ def _try_alone(job: "dict[str, Any]", library: Library) -> "dict[str, Any]":
 
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "switchml.cfg")
-        with open(path, "w", encoding="utf-8") as file:
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(without_numbers(read_text(job["environ"])))
         for name in (_REQUIRE, _GROUP, *_FILTERS):
             os.environ.pop(name, None)
