@@ -99,7 +99,9 @@ class Torch:
         preferred = headers.list_preferred(environ)
         for directory, version in headers.list_versions([*preferred, *directories]):
             if not headers.is_of(version, self.version):
-                advice = _ADVICE if directory in directories else "take it out of CPATH and CXXFLAGS"
+                advice = (
+                    _ADVICE if directory in directories else "take it out of CPATH and CXXFLAGS"
+                )
                 raise ToolError(
                     f"the torch of {python} is {self.version}, but the headers in "
                     f"{paths.describe(directory)} are those of torch {version}; {advice}"

@@ -80,7 +80,5 @@ def choose_generator(environ: Mapping[str, str]) -> str:
 def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment for CMake, which gets its generator as an option."""
     return {
-        name: value
-        for name, value in environ.items()
-        if name not in DROPPED and name != GENERATOR
+        name: value for name, value in environ.items() if name not in DROPPED and name != GENERATOR
     }

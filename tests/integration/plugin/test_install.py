@@ -119,7 +119,9 @@ def test_uv_installs_where_there_is_no_pip(tmp_path: Path) -> None:
     wheel_file = write_wheel(tmp_path, 1)
     installing.install(str(python), wheel_file, environ)
     assert python_run(python, "-c", SHOWN).stdout == "1\n"
-    wanted = "pip install --quiet --no-index {} --requirement {} --no-config --python " + str(python)
+    wanted = "pip install --quiet --no-index {} --requirement {} --no-config --python " + str(
+        python
+    )
     first, second = log.read_text().splitlines()
     assert first == wanted.replace("{} --req", "--req").format(os.devnull)
     assert second == wanted.format("--force-reinstall --no-deps", second.split()[7])
@@ -203,7 +205,9 @@ def test_the_reason_of_an_older_pip(tmp_path: Path) -> None:
     python = venv(tmp_path / "venv")
     (site_of(python) / "pip").mkdir()
     (site_of(python) / "pip" / "__init__.py").touch()
-    (site_of(python) / "pip" / "__main__.py").write_text("print('no option x'); raise SystemExit(3)")
+    (site_of(python) / "pip" / "__main__.py").write_text(
+        "print('no option x'); raise SystemExit(3)"
+    )
     with pytest.raises(ToolError, match="pip ended with exit code 3\nno option x"):
         installing.check(str(python), os.environ)
 

@@ -62,8 +62,8 @@ def test_what_to_remove_is_named(
     shutil.copytree(fetched / "work", tmp_path / "work", symlinks=True)
     source = tmp_path / "work" / "source"
     (pin_file,) = (fetched / "project").glob("*.json")
-    given = ["build", "--dry-run", "--pytorch", pin_file, "--python", torch_project.PYTHON]
-    given += ["--work", source.parent, "--mirror", fetched / "project" / "served"]
+    given = ["build", "--dry-run", "--pytorch", str(pin_file), "--python", torch_project.PYTHON]
+    given += ["--work", str(source.parent), "--mirror", str(fetched / "project" / "served")]
     environ = {**os.environ, "CMAKE_GENERATOR": ""}
     before = command.run(*given, env=environ)
     assert before.returncode in (0, 6), before.stderr
@@ -72,7 +72,7 @@ def test_what_to_remove_is_named(
     assert done.returncode == 3, done.stdout + done.stderr
     *wrong, why, advice = done.stderr.splitlines()
     assert 1 <= len(wrong) <= 6
-    assert why.startswith(f"{source} is made by the build, and cleaners such as systemd-tmpfiles")
+    assert why.startswith(f"{source} is made by the build, but services such as systemd-tmpfiles")
     assert advice.endswith(f"it is made again: rm -rf {source}")
     shutil.rmtree(source)
     assert command.run(*given, env=environ).returncode in (0, 6)

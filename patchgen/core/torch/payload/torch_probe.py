@@ -53,26 +53,28 @@ def include_paths() -> "list[str]":
     A package with all headers, as torch's own wheels, needs no import of
     torch.utils.cpp_extension, which needs setuptools and may look for a device.
     """
-    base = os.path.join(os.path.dirname(os.path.abspath(sys.modules["torch"].__file__)), "include")
+    import torch
+
+    base = os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "include")
     if all(os.path.exists(os.path.join(base, name)) for name in _IN_PACKAGE):
         return [base, os.path.join(base, "torch", "csrc", "api", "include")]
-    return within(_LIMIT, lambda: importlib.import_module(EXTENSIONS).include_paths())
+    return [*within(_LIMIT, lambda: importlib.import_module(EXTENSIONS).include_paths())]
 
 
 def within(limit: float, look: "Callable[[], Any]") -> "Any":
-    """Return what a function returns.
+    """Return what a function returns, which runs in a thread of its own.
 
     Raises:
-        Exception: from the function, or it takes longer than `limit` seconds.
+        RuntimeError: it raised, or takes longer than `limit` seconds.
     """
     found = []  # type: list[Any]
-    problem = ["no answer in {:.0f} seconds".format(limit)]
+    problem = [f"no answer in {limit:.0f} seconds"]
 
     def call() -> None:
         try:
             found.append(look())
         except BaseException as error:  # noqa: BLE001  # any exception of an installation
-            problem[0] = "{}: {}".format(type(error).__name__, error)
+            problem[0] = f"{type(error).__name__}: {error}"
 
     thread = threading.Thread(target=call, daemon=True)
     thread.start()

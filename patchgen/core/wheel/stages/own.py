@@ -33,8 +33,7 @@ def made_again(directory: str) -> Iterator[None]:
                 lines.append(f"and {len(error.problems) - _SHOWN} more")
         name = paths.describe(directory)
         lines += [
-            f"{name} is made by the build, and cleaners such as systemd-tmpfiles remove old files "
-            "of /tmp and /var/tmp;",
+            f"{name} is made by the build, but services such as systemd-tmpfiles remove old files",
             f"if nothing in it is yours, remove it, and it is made again: rm -rf {name}",
         ]
         raise TreeError("\n".join(lines)) from error

@@ -95,9 +95,7 @@ def _read_release(version: str) -> tuple[int, int]:
 
 def _require(header: str, directories: Sequence[str], what: str, packages: str) -> None:
     if headers.find(header, directories) is None:
-        raise ToolError(
-            f"{what}: no {header} in {', '.join(directories)}; install it ({packages})"
-        )
+        raise ToolError(f"{what}: no {header} in {', '.join(directories)}; install it ({packages})")
 
 
 def _has(directory: str, name: str, word: str) -> bool:

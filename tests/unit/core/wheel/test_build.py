@@ -13,7 +13,7 @@ from support.wheelhouse import make_request
 from patchgen.cli.build import build as command
 from patchgen.core import wheel as building
 from patchgen.core.wheel import variables
-from patchgen.core.wheel.check import ACCEPTABLE
+from patchgen.core.wheel.check import ACCEPTABLE, check_build
 from patchgen.core.wheel.values import Stage
 from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.errors import CheckError, OptionsError, ToolError
@@ -102,7 +102,7 @@ def test_variables_that_would_build_something_else_are_refused(tmp_path: Path, n
         with pytest.raises(OptionsError, match=f"^{variable}="):
             wrong.validate()
         with pytest.raises(OptionsError, match=f"^{variable}="):
-            building.check_build(wrong)
+            check_build(wrong)
 
 
 def build(monkeypatch: pytest.MonkeyPatch, directory: Path, done: Sequence[str]) -> list[str]:

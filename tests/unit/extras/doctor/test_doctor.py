@@ -312,7 +312,8 @@ def test_the_values_of_a_configuration(tmp_path: Path) -> None:
     assert "rank" not in rest
     assert "num_workers" not in rest
     assert "backend = dpdk" in rest
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())  # which the delegate has to see, and refuse
+    # The delegate has to see a byte order mark, and refuses it.
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     assert config.read_values(environ) == values
     assert config.without_numbers(config.read_text(environ)) == f"\ufeff{rest}"
     for path in (tmp_path / "none", tmp_path):
