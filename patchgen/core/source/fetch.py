@@ -21,8 +21,8 @@ _ALL_REFS = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
 # submodule names a work tree, which may be missing. It may belong to another user, because
 # everything fetched from it is verified.
 _SERVER = (
-    "env GIT_WORK_TREE=. GIT_NO_LAZY_FETCH=1 git -c 'safe.directory=*' -c uploadpack.allowFilter=true "
-    "-c uploadpack.allowAnySHA1InWant=true upload-pack"
+    "env GIT_WORK_TREE=. GIT_NO_LAZY_FETCH=1 git -c 'safe.directory=*' "
+    "-c uploadpack.allowFilter=true -c uploadpack.allowAnySHA1InWant=true upload-pack"
 )
 _REMOTE = "switchml-remote"  # set by options of a command, so no configuration changes
 _NO_FILES = ("--filter=blob:none",)

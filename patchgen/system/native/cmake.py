@@ -81,14 +81,14 @@ def build_source(  # noqa: PLR0913  # all are independent
         failed.
     """
     _LOGGER.info("configuring %s", what)
-    given = os.environ if environ is None else environ
+    temporary = os.path.join(build, "tmp")
+    given = with_temporary(temporary, environ)
     if shutil.which("cmake", path=given.get("PATH")) is None:
         raise ToolError("cmake: not on PATH; install it (Debian: cmake; conda: cmake)")
     generator = environment.choose_generator(given)
-    temporary = os.path.join(build, "tmp")
     with file_errors():
         os.makedirs(temporary, exist_ok=True)
-    own = with_temporary(temporary, environment.without_settings(given))
+    own = environment.without_settings(given)
     command = ["cmake", "-G", generator, "-S", source, "-B", build, *options]
     try:
         run(command, limit=_LIMIT, env=own, supervised=True)

@@ -457,10 +457,14 @@ def test_a_program_that_hangs_is_waited_for_and_ended(
         ("Unix Makefiles", "make", "make", ""),
     ],
 )
-def test_the_program_of_a_generator(  # noqa: PLR0913  # all are independent
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, generator: str, there: str, row: str,
+def test_the_program_of_a_generator(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    generator: str,
+    there: str,
+    row: str,
     problems: str,
-) -> None:  # fmt: skip
+) -> None:
     script(tmp_path / there, "#!/bin/sh\necho 1.11.1\n")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CMAKE_GENERATOR", generator)
