@@ -73,7 +73,7 @@ def fetch(
 def _describe_part(git: Git, remote: str) -> str:
     """Return what a clone on this machine was made without; empty for a whole clone or a URL."""
     path = remote.removeprefix("file://")
-    kind = git.describe_part(path) if os.path.isabs(path) else ""
+    kind = git.describe_part(path) if os.path.isabs(path) and os.path.isdir(path) else ""
     return kind and f"is a {kind}, and not all of this commit is in it; give a whole clone"
 
 

@@ -10,11 +10,10 @@ import sys
 
 _DROPPED = (
     "abi", "config-file", "config-setting", "config-settings", "dry-run", "editable",
-    "global-option", "group", "help", "ignore-installed", "implementation", "no-build-isolation",
+    "global-option", "group", "ignore-installed", "implementation", "no-build-isolation",
     "no-deps", "no-dependencies", "no-use-pep517", "no-user", "only-dependencies", "only-deps",
     "platform", "prefix", "python", "python-version", "quiet", "report", "require-virtualenv",
     "requirement", "requirements-from-script", "root", "target", "use-pep517", "user", "verbose",
-    "version",
 )  # fmt: skip
 
 

@@ -149,7 +149,7 @@ def test_a_wheel_that_pip_refuses(python: Path, tmp_path: Path) -> None:
 MOVED = {
     "user": "1", "target": "/nowhere/t", "prefix": "/nowhere/p", "root": "/nowhere/r",
     "dry-run": "1", "require-virtualenv": "1", "python": "/nowhere/python", "no-deps": "1",
-    "quiet": "3", "platform": "none", "report": "-", "help": "1", "version": "1", "no-user": "1",
+    "quiet": "3", "platform": "none", "report": "-", "no-user": "1",
     "only-deps": "1", "config-settings": "none", "ignore-installed": "1",
 }  # fmt: skip
 HASHES = {"require-hashes": "1", "no-binary": ":all:", "only-binary": "torch-switchml"}
