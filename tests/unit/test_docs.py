@@ -164,7 +164,9 @@ def test_every_block_is_run_or_says_why_not() -> None:
 
 
 def test_commands_of_programs_that_are_not_here_name_a_version() -> None:
-    programs = set("apptainer cosign gh grype osv-scanner sigstore syft trivy uv".split())
+    programs = {
+        "apptainer", "cosign", "gh", "grype", "osv-scanner", "sigstore", "syft", "trivy", "uv",
+    }  # fmt: skip
     seen = set()
     for block in all_blocks():
         named = {line.split()[0] for line in block.commands} & programs if block.reason else set()
