@@ -16,16 +16,19 @@ NOBODY = 65534
 
 
 @contextlib.contextmanager
-def directory() -> Iterator[Path]:
-    """Yield a directory that other users reach, unlike those of pytest."""
+def directory(mode: int = 0o755) -> Iterator[Path]:
+    """Yield a directory that other users reach, unlike those of pytest.
+
+    It belongs to the user of the tests, so that only its mode can keep that one from writing to it.
+    """
     with tempfile.TemporaryDirectory() as made:
-        os.chmod(made, 0o755)  # noqa: S103  # that is what it is for
+        os.chmod(made, mode)
         yield Path(made)
 
 
 @contextlib.contextmanager
 def user() -> Iterator[None]:
-    """Run the block as a user other than root."""
+    """Run the block as a user other than root: nobody, or the ordinary user of the tests."""
     if os.geteuid() != 0:
         yield
         return

@@ -25,7 +25,8 @@ def test_a_program_that_a_killed_run_was_starting_is_waited_for(tmp_path: Path) 
     os.waitpid(child, 0)
 
 
-def test_another_run_is_not_waited_for(tmp_path: Path) -> None:
+def test_another_run_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "_STARTING", 0.1)
     with (
         lock.held(str(tmp_path)),
         pytest.raises(TreeError, match="another run is at work here; wait for its end"),

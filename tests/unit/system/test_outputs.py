@@ -42,12 +42,10 @@ def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_permission_counts() -> None:
-    with unprivileged.directory() as place:
-        os.chmod(place, 0o555)  # noqa: S103
-        with unprivileged.user():
-            for trial in (outputs.try_file, outputs.try_directory):
-                with pytest.raises(FileError, match=f"^{place}/x: Permission denied"):
-                    trial(f"{place}/x")
+    with unprivileged.directory(0o555) as place, unprivileged.user():
+        for trial in (outputs.try_file, outputs.try_directory):
+            with pytest.raises(FileError, match=f"^{place}/x: Permission denied"):
+                trial(f"{place}/x")
 
 
 def test_a_full_disk_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

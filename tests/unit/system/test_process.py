@@ -174,8 +174,8 @@ def test_a_program_that_hangs_is_ended_with_what_it_started(
     tmp_path: Path, *, supervised: bool
 ) -> None:
     path = tmp_path / "pid"
-    with pytest.raises(NoAnswer, match="no answer in 1 s"):
-        run(["sh", "-c", HANGS, path], limit=1, supervised=supervised)
+    with pytest.raises(NoAnswer, match=r"no answer in 0\.5 s"):
+        run(["sh", "-c", HANGS, path], limit=0.5, supervised=supervised)
     assert not path.exists() or has_ended(path.read_text().strip())
 
 
@@ -358,9 +358,9 @@ def test_an_interruption_is_handed_on_as_such() -> None:
 def test_it_is_killed_where_it_does_not_end(tmp_path: Path, *, supervised: bool) -> None:
     path = tmp_path / "pid"
     deaf = 'trap "" TERM; ' + HANGS
-    program = Program(["sh", "-c", deaf, path], supervised=supervised, grace=0.5)
-    with pytest.raises(NoAnswer, match="no answer in 2 s"):
-        capture(program, limit=2)
+    program = Program(["sh", "-c", deaf, path], supervised=supervised, grace=0.2)
+    with pytest.raises(NoAnswer, match=r"no answer in 0\.5 s"):
+        capture(program, limit=0.5)
     assert not path.exists() or has_ended(path.read_text().strip())
 
 
@@ -409,8 +409,8 @@ def test_several_run_at_once_and_get_their_line(tmp_path: Path) -> None:
 
 
 def test_the_limit_is_for_all_of_them() -> None:
-    done = side_by_side([Program(["sleep", "600"])] * 2, limit=1, patience=600)
-    assert [ended.how for ended in done] == ["did not end within 1 s"] * 2
+    done = side_by_side([Program(["sleep", "600"])] * 2, limit=0.2, patience=600)
+    assert [ended.how for ended in done] == ["did not end within 0.2 s"] * 2
 
 
 def test_only_the_end_of_much_output_is_kept() -> None:

@@ -56,7 +56,7 @@ def test_too_little_room(tmp_path: Path, *, begun: bool, required: bool) -> None
 
 def test_a_directory_that_cannot_be_taken(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with unprivileged.directory() as directory, unprivileged.user():
+    with unprivileged.directory(0o555) as directory, unprivileged.user():
         unwritable = room.disk(Recipe(), str(directory / "a/work"), 0)
     for row, why in (
         (room.disk(Recipe(), str(tmp_path / "file/work"), 0), f"{tmp_path}/file is no directory"),

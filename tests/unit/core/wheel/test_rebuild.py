@@ -39,7 +39,7 @@ from patchgen.system.files import measure
 from patchgen.system.statement import Provenance
 
 KINDS = _list_kinds()
-TOOLCHAIN = {"compiler": "/usr/bin/c++", "programs": {"c++": "c++ 1.2.3"}}
+TOOLCHAIN = {"compiler": "/nowhere/c++", "programs": {"c++": "c++ 1.2.3"}}
 PYTHON = {"python": "/usr/bin/python3", "python_version": "3", "soabi": "s", "packages": {"a": "1"}}
 WHEEL: dict[str, Any] = {
     "options": replace(OPTIONS, switchml_home="/opt/s"),

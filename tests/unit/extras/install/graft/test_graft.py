@@ -68,7 +68,8 @@ def test_a_commit_with_the_same_process_group(tmp_path: Path, layout: str) -> No
     """Its other files may differ, and its process group may not."""
     own = "0123456789" * 4
     pin = miniature.write(tmp_path, layout)._replace(grafts=(own,))
-    header(tmp_path / "torch", "include/gloo/allreduce.h")
+    for name in ("ATen/ATen.h", "gloo/allreduce.h"):
+        header(tmp_path / "torch" / "include", name)
     found = torch("1.13.9", own, root=str(tmp_path / "torch"))
     *process_group, other = (file.path for file in pin.files)
     (tmp_path / other).write_text("another")
