@@ -1,49 +1,81 @@
-# The variables of the patch (DPDK MLX5 MLX4 RDMA DEBUG BUILDDIR SWITCHML_HOME GRPC_HOME DPDK_HOME) may
-# stand on make's command line or in the environment: make passes both on to switchml-patch.
+# Variables may be set on make's command line or in the environment: make passes both on to switchml-patch,
+# the scripts in ci/ and the tests.
+
+FLAGS := DPDK MLX5 MLX4 RDMA DEBUG
+PATHS := BUILDDIR SWITCHML_HOME GRPC_HOME DPDK_HOME SWITCHML_DEV_ROOT
+TARGETS := PYTHON VENV ARGS ENVIRONMENT LOCK WORK IMAGE IMAGE_ARGS IMAGE_FILE IMAGE_TAG ENGINE MOUNTS \
+  TORCH TORCH_INDEX FRAMEWORKS PIN PYTORCH_SOURCE SWITCHML_SOURCE SWITCHML_UNFIXED CACHE \
+  SWITCHML_TEST_% SWITCHML_FUZZ_%
+# Those that patchgen/core/wheel/variables.py passes to a build, and those of the programs that it starts.
+PROGRAMS := MAKE SHELL HOME PATH TMPDIR TERM USER LOGNAME LD_LIBRARY_PATH LC_% LANG \
+  CC CXX CPP LD AR CFLAGS CXXFLAGS CPPFLAGS LDFLAGS CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH LIBRARY_PATH \
+  LD_RUN_PATH COMPILER_PATH GCC_EXEC_PREFIX CUDACXX CUDAHOSTCXX BLAS VERBOSE MAX_JOBS SOURCE_DATE_EPOCH \
+  BUILD_% USE_% CMAKE_% CUDA_% CUDNN_% NCCL_% NVCC_% TORCH_% MKL_% MKLDNN_% MAGMA_% CAFFE2_% ATEN_% \
+  ONNX_% INTERN_% Open_% OpenBLAS_% OMP_% GLOO_% PYTORCH_% NUMPY_% PKG_CONFIG_% CCACHE_% SCCACHE_% AWS_% \
+  XDG_% PIP_% PYTHON% GIT_% SSL_CERT_% CURL_CA_BUNDLE REQUESTS_CA_BUNDLE PRE_COMMIT_% DEBIAN_% \
+  http_proxy https_proxy no_proxy all_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY
+VARIABLES := $(FLAGS) $(PATHS) $(TARGETS) $(PROGRAMS)
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
+# A make that calls this one passes its own variables on.
+ifeq ($(MAKELEVEL),0)
+given := $(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$(name)))
+unknown := $(firstword $(filter-out $(VARIABLES) -*-%,$(given)))
+nearest = $(shell $(PYTHON) -c 'import difflib, sys; \
+  print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1))' \
+  '$(unknown)' $(filter-out %%,$(subst %,%%,$(FLAGS) $(PATHS) $(TARGETS))) 2>/dev/null)
+advice = $(if $(nearest),did you mean $(nearest)?,make help lists the variables)
+$(if $(unknown),$(error unknown variable $(unknown) ($(advice))))
+endif
+
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 
 .PHONY: help
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "  Variables: DPDK=1 MLX5=1 MLX4=1 RDMA=1 DEBUG=1 and the paths BUILDDIR, SWITCHML_HOME,"
-	@echo "  GRPC_HOME, DPDK_HOME; for example: make patch DPDK=1 MLX5=1 SWITCHML_HOME=/opt/switchml"
+	@echo "  Flags, 0 or 1: $(FLAGS)"
+	@echo "  Paths: $(PATHS)"
+	@echo "  For example: make patch DPDK=1 MLX5=1 SWITCHML_HOME=/opt/switchml"
+	@echo "  Of single targets: $(TARGETS)" | fold -s -w 100
+	@echo "  Others are those of compilers, pip, git, ccache and PyTorch's build, as USE_MKLDNN=0."
 
 # Compiling what is installed takes longer than the installation, and little of it is ever imported.
 INSTALL := $(BIN)/python ci/pip install --quiet --no-compile
 # setuptools warns of each editable package, which is what is wanted here.
 EDITABLE := PYTHONWARNINGS='ignore:Editable installation' $(INSTALL) --editable
 
-# Older pips need half as long again, and before 21.3 they install no editable package without setup.py.
+# VENV/pip is as old as the environment, and there while all installations have ended. One that was
+# killed, or that found no room, leaves VENV/unfinished instead, and ci/venv makes the environment anew.
+define install
+@mv $(VENV)/pip $(VENV)/unfinished
+$(EDITABLE) '$(1)'
+@mv $(VENV)/unfinished $(VENV)/pip
+@touch $(2)
+endef
+
 $(VENV)/pip:
-	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) 'pip>=25'
-	@touch $@
+	@PYTHON='$(PYTHON)' ci/venv $(VENV)
 
-$(BIN)/switchml-patch: pyproject.toml | $(VENV)/pip
-	$(EDITABLE) .
-	@touch $@
+$(VENV)/tool: pyproject.toml $(VENV)/pip
+	$(call install,.,$@)
 
-$(VENV)/dev: pyproject.toml | $(VENV)/pip
-	$(EDITABLE) '.[dev]'
-	@touch $(BIN)/switchml-patch $@
+$(VENV)/dev: pyproject.toml $(VENV)/pip
+	$(call install,.[dev],$(VENV)/tool $@)
+
+$(VENV)/build: pyproject.toml $(VENV)/pip | $(VENV)/tool
+	$(call install,.[build],$@)
+
+$(VENV)/plots: pyproject.toml $(VENV)/pip | $(VENV)/tool
+	$(call install,.[plots],$@)
 
 .PHONY: patch
-patch: $(BIN)/switchml-patch ## Set up switchml-patch and write the patch
+patch: $(VENV)/tool ## Set up switchml-patch and write the patch
 	@$(BIN)/switchml-patch generate
-
-$(VENV)/build: pyproject.toml | $(BIN)/switchml-patch
-	$(EDITABLE) '.[build]'
-	@touch $@
-
-$(VENV)/plots: pyproject.toml | $(BIN)/switchml-patch
-	$(EDITABLE) '.[plots]'
-	@touch $@
 
 .PHONY: demo
 demo: ## Train a small network through a simulated switch; ARGS are more options of the demo

@@ -10,7 +10,7 @@ import click
 from patchgen.cli import main
 from patchgen.core.patch import pins
 from patchgen.errors import EXIT_CODES
-from patchgen.options import DEV_ROOT, FLAGS, REFUSED_IN_HOMES, VARIABLES
+from patchgen.options import BOOLEANS, DEV_ROOT, FLAGS, REFUSED_IN_HOMES, VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -92,7 +92,15 @@ def text() -> str:
         "variable | option | default | meaning",
         [(f"`{v.name}`", f"`{v.flag}`", f"`{v.default}`", v.help) for v in (*VARIABLES, DEV_ROOT)],
     )
-    lines += ["", "A flag is turned off by its opposite, such as `--no-dpdk`.", ""]
+    on, off = (
+        ", ".join(f"`{word}`" for word, is_on in BOOLEANS.items() if is_on == wanted)
+        for wanted in (True, False)
+    )
+    lines += [
+        "",
+        f"As a variable, a flag is set by {on}, and not set by {off}, or when it is empty.",
+    ]
+    lines += ["The option `--dpdk` sets it, and its opposite `--no-dpdk` turns it off.", ""]
     lines += ["Flags of the client library:", ""]
     lines += table(
         "flag | part of the version | marked in an archive by | links with (Debian)",

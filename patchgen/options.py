@@ -108,10 +108,11 @@ DEV_ROOT = Variable(
 )
 HOMES = ("switchml_home", "grpc_home", "dpdk_home")
 
-_BOOLEANS = {
-    "1": True, "true": True, "yes": True, "on": True,
-    "0": False, "false": False, "no": False, "off": False,
+BOOLEANS = {
+    "1": True, "yes": True, "on": True, "true": True,
+    "0": False, "no": False, "off": False, "false": False,
 }  # fmt: skip
+"""Values of flags as variables, in small or capital letters."""
 
 # Tried with the real programs (test_cmake_paths.py and test_switchml_cmake.py in
 # tests/integration/apply): the linker's option list splits at a comma, a run path at a colon, a
@@ -237,7 +238,7 @@ def resolve(
 
 def _boolean(text: str, source: str) -> bool:
     try:
-        return _BOOLEANS[text.lower()]
+        return BOOLEANS[text.lower()]
     except KeyError:
         raise OptionsError(
             f"{source}={paths.printable(text)}: not a boolean; use 1 or 0, yes or no, on or off"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from support import miniature
+from support.pages import all_blocks
 from support.trees import FLAGS, Tree, commit, generate, tool
 from support.waiting import captured
 
@@ -53,6 +55,16 @@ def test_the_bytes_of_a_patch_depend_on_its_homes(tmp_path: Path) -> None:
         one, other = patches[here, options], patches[there, options]
         assert one != other
         assert one.count(str(here)) == one.count(f"{here}/build") + one.count(f"{here}/third_party")
+
+
+def test_the_readme_names_all_homes_for_the_same_bytes(tmp_path: Path) -> None:
+    (line,) = [line for one in all_blocks() for line in one.commands if "--dpdk-home" in line]
+    patches = set()
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+        tool(*shlex.split(line)[1:], cwd=tmp_path / name)
+        patches.add((tmp_path / name / "build" / "switchml_pytorch.patch").read_bytes())
+    assert len(patches) == 1
 
 
 REFUSED = {

@@ -61,7 +61,7 @@ def places(site: Site, tmp_path: Path) -> Places:
     """With what the rules of .venv would make: the tool, and files that say that it is there."""
     tool = f'#!/bin/sh\nexec {sys.executable} -m patchgen "$@"\n'
     script(tmp_path / "venv" / "bin" / "switchml-patch", tool)
-    for name in ("pip", "build"):
+    for name in ("pip", "tool", "build"):
         (tmp_path / "venv" / name).touch()
     return Places(site, tmp_path)
 
