@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 
 import pytest
@@ -71,7 +72,11 @@ def pytest_configure() -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Before the processes of the run are started, which inherit it."""
+    """Before the processes of the run are started, which inherit it.
+
+    Messages of the tool name it as PATH does.
+    """
+    os.environ["PATH"] += os.pathsep + os.path.dirname(sys.executable)
     session.config.stash[_CACHE] = compiler_cache.use()
 
 

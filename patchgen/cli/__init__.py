@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from patchgen import __version__
-from patchgen.cli.console import Group, end, say
+from patchgen.cli.console import NAME, Group, end, say
 from patchgen.errors import EXIT_CODES, FileError, InterruptedRun, OptionsError, PatchgenError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _without_directory(error: BaseException | None) -> bool:
 
 
 @click.group(cls=Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="switchml-patch")
+@click.version_option(__version__, prog_name=NAME)
 def main() -> None:
     """Patch PyTorch so that Gloo's allreduce runs in the network through SwitchML.
 

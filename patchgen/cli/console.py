@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
+import shutil
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Callable, NoReturn
 
@@ -16,6 +21,8 @@ if TYPE_CHECKING:
 
     from patchgen.system.checks import Check
 
+NAME = "switchml-patch"
+"""Name of this program, also in messages, which are printed with how a shell starts it."""
 _SENTENCE = 80  # characters of a command's summary
 _SHOWN = 10  # problems that are printed of a check
 _OPTIONS = "Options"
@@ -85,9 +92,35 @@ def end(code: int) -> NoReturn:
     raise click.exceptions.Exit(code)
 
 
+def program() -> str:
+    """Return how a shell starts this program: by its name if that is on PATH, else by its path."""
+    path = os.path.realpath(sys.argv[0])
+    if os.path.basename(path) != NAME:  # python -m patchgen
+        path = os.path.join(os.path.dirname(sys.executable), NAME)
+    if not os.path.exists(path):
+        return f"{shlex.quote(sys.executable)} -m patchgen"
+    found = shutil.which(NAME)
+    return NAME if found and os.path.samefile(found, path) else shlex.quote(path)
+
+
+def copyable(line: str) -> str:
+    """Return a line whose commands of this program can be copied into a shell."""
+    context = click.get_current_context(silent=True)
+    root = context.find_root().command if context and NAME in line else None
+    if context is None or not isinstance(root, click.Group):
+        return line
+    commands = "|".join(root.list_commands(context))
+    return re.sub(rf"(?<![\w./-]){NAME}(?= ({commands})\b)", lambda _: program(), line)
+
+
 def say(line: str) -> None:
     """Print a line for people on stderr."""
-    click.echo(line, err=True)
+    click.echo(copyable(line), err=True)
+
+
+def show(line: str) -> None:
+    """Print a line for people on stdout."""
+    click.echo(copyable(line))
 
 
 def say_all(lines: Iterable[str]) -> None:
@@ -107,7 +140,7 @@ def print_result(lines: Iterable[str], data: object, *, as_json: bool) -> None:
         print_json(data)
         return
     for line in lines:
-        click.echo(line)
+        show(line)
 
 
 def progress() -> AbstractContextManager[object]:
@@ -138,8 +171,8 @@ def data(check: Check) -> dict[str, object]:
 
 def _show_one(check: Check) -> None:
     found = f": {check.found}" if check.found else ""
-    click.echo(f"[{'x' if check.ok else ' ' if check.required else '-'}] {check.name}{found}")
+    show(f"[{'x' if check.ok else ' ' if check.required else '-'}] {check.name}{found}")
     for problem in check.problems[:_SHOWN]:
-        click.echo(f"      {problem}")
+        show(f"      {problem}")
     if len(check.problems) > _SHOWN:
-        click.echo(f"      and {len(check.problems) - _SHOWN} more")
+        show(f"      and {len(check.problems) - _SHOWN} more")

@@ -12,7 +12,7 @@ import sys
 import click
 
 from patchgen.cli import params, path_types
-from patchgen.cli.console import Command, progress
+from patchgen.cli.console import NAME, Command, progress, show
 from patchgen.errors import file_errors
 from patchgen.system import files, interpreter
 
@@ -82,19 +82,13 @@ def demo(output: str, ranks: int, epochs: int, torch: str | None, cache: str | N
     measured = json.dumps(demo_text.data(outcome, plot, request.script), indent=2)
     with file_errors():
         files.replace(os.fsencode(data), f"{measured}\n".encode())
-    again = [_program(), "run", "--", near(request.python), near(request.script)]
-    for line in demo_text.lines(outcome, near(plot), shlex.join(again)):
-        click.echo(line)
+    again = shlex.join(["run", "--", near(request.python), near(request.script)])
+    for line in demo_text.lines(outcome, near(plot), f"{NAME} {again}"):
+        show(line)
 
 
 def _python() -> str:
     return sys.executable if importlib.util.find_spec("torch") else "python3"
-
-
-def _program() -> str:
-    """Return the name or path that starts this program from here."""
-    name = "switchml-patch"
-    return near(sys.argv[0]) if os.path.basename(sys.argv[0]) == name else name
 
 
 def near(path: str) -> str:

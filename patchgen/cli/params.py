@@ -206,11 +206,16 @@ class Variables(NamedTuple):
         return simulator.find_library(None if simulates else options, cache, os.environ)
 
     def warn(self, options: Options) -> list[str]:
-        """Print a warning for each file that is missing in the homes, and return the warnings."""
-        missing = [str(one) for one in homes.find_missing(options)]
-        for line in missing:
+        """Print a warning for each home that lacks files, and advice; return the warnings."""
+        missing: dict[str, list[str]] = {}
+        for one in homes.find_missing(options):
+            missing.setdefault(one.variable, []).append(one.problem)
+        warnings = [f"{name}: {'; '.join(problems)}" for name, problems in missing.items()]
+        for line in warnings:
             say(f"warning: {line}")
-        return missing
+        if warnings:
+            say(homes.ADVICE.format(", ".join(missing)))
+        return warnings
 
 
 def these_variables(command: Command, variables: Sequence[Variable]) -> Command:

@@ -68,7 +68,9 @@ def build(
     if bundled:
         say(f"it has {len(made.inside)} libraries of this machine, in torch_switchml.libs")
         say(f"each machine needs {', '.join(['torch', *made.outside])}")
-    say(f"install it with: {python} -m pip install {made.path}")
+    found = interpreter.ask(python, os.environ)
+    use = "train with DIR/bin/python"
+    say(f"to install it, {found.advise_pip([made.path], use)}")
 
 
 @plugin.command(cls=Command)
@@ -118,4 +120,7 @@ def sdist(variables: Variables, output: str | None) -> None:
     directory = options.builddir if output is None else os.path.abspath(output)
     path = archive.write(options, directory)
     say(f"wrote {path}")
-    say(f"install it with: SWITCHML_HOME=DIR PYTHON -m pip install --no-build-isolation {path}")
+    say(
+        f"install it with: SWITCHML_HOME=DIR PYTHON -m pip install --no-build-isolation "
+        f"{shlex.quote(paths.printable(path))}"
+    )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from patchgen.errors import ToolError
+from patchgen.system.interpreter import advise_pip
+from patchgen.system.payload import probe
 
 _DISTRIBUTION = "switchml-patch"
 
@@ -29,9 +30,14 @@ def require(needed: Mapping[str, str], *, where: str = "") -> None:
     if missing:
         limits = _limits()
         wanted = [name + limits.get(canonicalize_name(name), "") for name in missing]
-        command = shlex.join([sys.executable, "-m", "pip", "install", *wanted])
-        run = f"{where}, run" if where else "run"
-        raise ToolError(f"{' and '.join(missing)}: not installed; {run}: {command}")
+        why = f"{' and '.join(missing)}: not installed"
+        raise ToolError(f"{why}; {f'{where}, ' if where else ''}{advise(wanted)}")
+
+
+def advise(packages: Sequence[str]) -> str:
+    """Return the commands that install packages beside this one."""
+    use = "start the tool with: DIR/bin/python -m patchgen"
+    return advise_pip(sys.executable, packages, probe.pip(), use)
 
 
 def _limits() -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -60,6 +61,8 @@ class Interpreter:
     purelib: str
     user: str | None
     """Directory of the user's packages; None if the interpreter ignores them."""
+    pip: str
+    """State of its pip, one of the probe's."""
     found: Mapping[str, Any]
     """Answers by step of the probe."""
     problems: Mapping[str, str]
@@ -82,6 +85,10 @@ class Interpreter:
         """Path for messages."""
         return paths.describe(self.path)
 
+    def advise_pip(self, packages: Sequence[str], use: str) -> str:
+        """Return the commands that install packages for it, as `advise_pip` does."""
+        return advise_pip(self.name, packages, self.pip, use)
+
 
 def locate(name: str) -> str:
     """Return the absolute path of an interpreter, given by path or by name on PATH.
@@ -97,6 +104,24 @@ def locate(name: str) -> str:
         hint = inner if os.path.exists(inner) else "the path of a python"
         raise OptionsError(f"{name}: no such interpreter; give {hint}")
     return os.path.abspath(found)
+
+
+def advise_pip(python: str, packages: Sequence[str], pip: str, use: str) -> str:
+    """Return the commands that install packages for an interpreter.
+
+    Args:
+        python: path of the interpreter.
+        packages: what pip is to install.
+        pip: state of the interpreter's pip, one of the probe's.
+        use: how to use a virtual environment in DIR, which is needed if pip is managed.
+    """
+    install = shlex.join(["-m", "pip", "install", *packages])
+    own = shlex.quote(python)
+    if pip == probe.MANAGED:
+        make = f"{own} -m venv --system-site-packages DIR && DIR/bin/python {install}"
+        return f"the system manages the packages of {own}, so run: {make}; then {use}"
+    first = f"{own} -m ensurepip && " if pip == probe.MISSING else ""
+    return f"run: {first}{own} {install}"
 
 
 def search_path(directory: str, environ: Mapping[str, str]) -> str:

@@ -154,13 +154,13 @@ def test_an_environment_that_a_full_disk_left(environment: Environment, tmp_path
     disk = tmp_path / "disk"
     full = replace(environment, venv=disk / "venv")
     steps = [Path(f"{environment.log}.{step}") for step in ("pip", "tool")]
-    with disks.small(disk, "200k") as resize:
+    with disks.small(disk, "400k") as resize:
         for step in steps:
             step.touch()
         assert "No space left" in full.make().stderr
         resize("2m")
         assert full.make().returncode == 0
-    assert environment.calls == ["venv", "pip", "venv", "pip", "tool", "generate"]
+    assert environment.calls == ["venv", "pip", "tool", "venv", "pip", "tool", "generate"]
 
 
 def test_files_that_are_no_environment_are_kept(environment: Environment) -> None:
@@ -206,7 +206,7 @@ def test_missing_packages_are_left_to_root() -> None:
     with unprivileged.directory() as directory:
         packages = directory / "packages"
         packages.write_bytes((ROOT / "ci" / "packages").read_bytes())
-        command = ["sh", packages, "dash"]
+        command = ["sh", str(packages), "dash"]
         subprocess.run(command, check=True, cwd="/", **unprivileged.identity())
         done = subprocess.run(
             [*command, "no-such-package"], check=False, capture_output=True, text=True, cwd="/",

@@ -12,6 +12,11 @@ ARCHIVE = "lib/libswitchml-client.a"
 MODULE = "lib/pkgconfig/switchml-client.pc"
 """pkg-config module with further libraries to link; only `client build` writes it."""
 HEADER = "include/switchml/context.h"
+ADVICE = (
+    "they are needed when PyTorch is built: install them there until then, or set {} to the "
+    "directories that have them and repeat this command"
+)
+"""Advice about missing files, for the variables of their homes."""
 
 
 class Missing(NamedTuple):

@@ -6,6 +6,7 @@ since the next step may end the process.
 """
 
 import importlib
+import importlib.util
 import json
 import os
 import platform
@@ -16,6 +17,8 @@ from typing import Any, Callable
 
 MARK = "switchml-probe: "
 SELF, PACKAGES = "self", "packages"
+WORKS, MANAGED, MISSING = "works", "managed", "missing"
+"""States of an interpreter's pip. A managed one installs nothing: the system owns the packages."""
 
 
 def write(step: str, **what: Any) -> None:
@@ -53,7 +56,16 @@ def interpreter() -> "dict[str, Any]":
         "has_header": os.path.exists(os.path.join(include, "Python.h")),
         "purelib": sysconfig.get_paths()["purelib"],
         "user": site.getusersitepackages() if site.ENABLE_USER_SITE else None,
+        "pip": pip(),
     }
+
+
+def pip() -> str:
+    """Return the state of the interpreter's pip."""
+    mark = os.path.join(sysconfig.get_paths()["stdlib"], "EXTERNALLY-MANAGED")
+    if sys.prefix == sys.base_prefix and os.path.exists(mark):
+        return MANAGED
+    return WORKS if importlib.util.find_spec("pip") else MISSING
 
 
 def versions(names: "list[str]") -> "dict[str, str]":

@@ -479,8 +479,8 @@ def test_an_interpreter_with_nothing(home: Path, tmp_path: Path) -> None:
     run([sys.executable, "-m", "venv", "--without-pip", str(venv)], limit=None)
     path = str(venv / "bin/python")
     rows = check("--python", path, "--switchml-home", str(home), cwd=tmp_path, code=6)
-    install = f"run: {path} -m pip install"
-    assert f"wheel: not there; {install} 'wheel'" in problems(rows, "Python packages")
+    install = f"run: {path} -m ensurepip && {path} -m pip install"
+    assert f"wheel: not there; {install} wheel" in problems(rows, "Python packages")
     assert rows["numpy (optional)"]["problems"] == [
         f"not there: torch is built without from_numpy() and numpy(); {install} 'numpy<2'"
     ]

@@ -15,6 +15,7 @@ from support.pages import all_blocks
 from support.trees import FLAGS, Tree, commit, generate, tool
 from support.waiting import captured
 
+from patchgen.core.library import homes
 from patchgen.core.patch import pins, render
 from patchgen.core.patch.tree import apply as apply_to_tree
 from patchgen.options import resolve
@@ -30,7 +31,11 @@ def test_generate_writes_to_the_given_path(tmp_path: Path) -> None:
     data = json.loads(tool("generate", "--json", "--builddir", "b", cwd=tmp_path).stdout)
     assert data["patch"] == str(tmp_path / "b" / "switchml_pytorch.patch")
     assert Path(data["patch"]).read_bytes() == default.read_bytes()
-    assert len(data["warnings"]) == 2
+    (warning,) = data["warnings"]
+    assert warning == (
+        f"SWITCHML_HOME: no {tmp_path}/build/include/switchml/context.h; "
+        f"no {tmp_path}/build/lib/libswitchml-client.a"
+    )
     tool("generate", "-o", "a/b/x.patch", cwd=tmp_path)
     assert (tmp_path / "a" / "b" / "x.patch").read_bytes() == default.read_bytes()
     tool("generate", "-o", str(tmp_path), cwd=tmp_path, code=5)
@@ -55,6 +60,14 @@ def test_the_bytes_of_a_patch_depend_on_its_homes(tmp_path: Path) -> None:
         one, other = patches[here, options], patches[there, options]
         assert one != other
         assert one.count(str(here)) == one.count(f"{here}/build") + one.count(f"{here}/third_party")
+
+
+def test_missing_files_of_homes_are_named_with_what_to_do(tmp_path: Path) -> None:
+    shown = tool("generate", "--dpdk", cwd=tmp_path).stderr.splitlines()
+    assert [line.split()[:2] for line in shown[:3]] == [
+        ["warning:", f"{name}:"] for name in ("SWITCHML_HOME", "DPDK_HOME", "GRPC_HOME")
+    ]
+    assert shown[3] == homes.ADVICE.format("SWITCHML_HOME, DPDK_HOME, GRPC_HOME")
 
 
 def test_the_readme_names_all_homes_for_the_same_bytes(tmp_path: Path) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import shlex
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
+from support.programs import script
 
 from docs.reference import commands
 from patchgen.cli import SECTIONS, main
-from patchgen.cli.console import progress
+from patchgen.cli.console import copyable, progress
 
 LOGGER = logging.getLogger("patchgen.anything")
 COMMANDS = {name.strip(): command for name, command in commands(main, "")}
@@ -89,3 +92,46 @@ def test_output_that_is_required(command: str) -> None:
     done = CliRunner().invoke(main, command.split())
     assert done.exit_code == 2
     assert "Missing option '-o' / '--output'." in done.output
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("run: switchml-patch env lock; or", "run: {} env lock; or"),
+        (
+            "`switchml-patch check` and switchml-patch plugin build",
+            "`{} check` and {} plugin build",
+        ),
+        ("this switchml-patch has no fix; see /opt/switchml-patch build", None),
+        ("export X=1", None),
+    ],
+)
+@pytest.mark.parametrize("place", ["bin", "my bin"])
+@pytest.mark.parametrize("there", [True, False])
+def test_commands_in_messages_can_be_copied(  # each is one axis
+    line: str, shown: str | None, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    *, there: bool,
+) -> None:  # fmt: skip
+    own = script(tmp_path / place / "switchml-patch", "#!/bin/sh\n")
+    script(tmp_path / "other" / "switchml-patch", "#!/bin/sh\n")
+    monkeypatch.setattr("sys.argv", [str(own)])
+    monkeypatch.setenv("PATH", str(own.parent if there else tmp_path / "other"))
+    with click.Context(main):
+        expected = "switchml-patch" if there else shlex.quote(str(own))
+        assert copyable(line) == (line if shown is None else shown.format(expected, expected))
+
+
+def test_a_tool_without_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", [str(tmp_path / "patchgen" / "__main__.py")])
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python3"))
+    with click.Context(main):
+        assert copyable("see switchml-patch pins") == f"see {tmp_path}/python3 -m patchgen pins"
+
+
+def test_an_error_names_the_program_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = script(tmp_path / "switchml-patch", "#!/bin/sh\n")
+    monkeypatch.setattr("sys.argv", [str(own)])
+    done = CliRunner().invoke(main, ["env", "create", "-o", str(tmp_path / "x"), "--lock", "none"])
+    assert f"make it with: {own} env lock" in done.output

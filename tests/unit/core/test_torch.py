@@ -18,6 +18,7 @@ SELF: dict[str, Any] = {
     "executable": "/venv/bin/python", "version": "3.11.2", "implementation": "cpython",
     "platform": "linux-x86_64", "tag": "cp311", "abi_flags": "", "soabi": "cpython-311",
     "suffix": ".so", "include": "/include", "has_header": True, "purelib": "/site", "user": None,
+    "pip": "works",
 }  # fmt: skip
 OWN: dict[str, Any] = {
     "version": "2.9.0", "commit": "c" * 40, "cuda": None, "cxx11_abi": True, "gloo": True,

@@ -11,6 +11,7 @@ from patchgen.core.wheel.check.advice import lines, of_lock, relock
 from patchgen.core.wheel.check.facts import Answer, Facts
 from patchgen.errors import ToolError
 from patchgen.system.checks import Check
+from patchgen.system.interpreter import Interpreter
 from patchgen.system.native import environment
 from patchgen.system.paths import describe
 
@@ -73,13 +74,13 @@ def check_cmake(facts: Facts) -> Check:
     locked = facts.find_locked("cmake")
     if locked:
         return Check("cmake", facts.limits.problems("cmake", locked, relock()), of_lock(locked))
-    advice = f"run: python3 -m pip install 'cmake{facts.limits.text('cmake')}'"
+    advice = _advise_pip(facts, f"cmake{facts.limits.text('cmake')}")
     return _judge("cmake", facts.cmake, facts.limits, advice)
 
 
 def check_ninja(facts: Facts) -> Check:
     """Check the ninja of the build; make works as well, and is checked if it is named."""
-    locked, advice = facts.find_locked("ninja"), "run: python3 -m pip install ninja"
+    locked, advice = facts.find_locked("ninja"), _advise_pip(facts, "ninja")
     named = facts.request.given.get(environment.GENERATOR)
     if named == environment.MAKEFILES:
         make = facts.find("make")
@@ -91,6 +92,15 @@ def check_ninja(facts: Facts) -> Check:
         problem = f"not on PATH; make builds as well, but slower and without progress; {advice}"
         return Check("ninja (optional)", (problem,), required=False)
     return _judge("ninja", facts.ninja, facts.limits, advice)
+
+
+def _advise_pip(facts: Facts, package: str) -> str:
+    """Return how to install a program that pip has."""
+    if facts.locked:
+        return relock(f"put {package}")
+    if isinstance(facts.python, Interpreter):
+        return facts.python.advise_pip([package], "put DIR/bin before PATH")
+    return f"install {package}"
 
 
 def check_git(facts: Facts) -> Check:

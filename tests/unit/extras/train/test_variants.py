@@ -22,7 +22,7 @@ BUILT = {variant: Variant(variant, is_built=True) for variant in (GRAFT, PLUGIN)
 def installed(variants: Iterable[str]) -> Installed:
     interpreter = Interpreter(
         "/venv/bin/python", "/python", "3.11.2", "cpython", "linux-x86_64", "cp311", "", None,
-        None, "/include", True, "/site", None, {}, {}, CompletedRun(0, b"", b""),  # noqa: FBT003
+        None, "/include", True, "/site", None, "works", {}, {}, CompletedRun(0, b"", b""),  # noqa: FBT003
     )  # fmt: skip
     patched, graft, plugin = (
         Support(REPORT if variant in variants else None) for variant in (TORCH, GRAFT, PLUGIN)
