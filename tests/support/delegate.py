@@ -10,6 +10,7 @@ from pathlib import Path
 
 from patchgen.core.patch import render as rendering
 from patchgen.system.ports import free_port
+from support import unprivileged
 from support.configs import with_values
 from support.simulator import SANITIZED, SANITIZERS, SANITIZING
 
@@ -35,7 +36,7 @@ FAULTS = (
 )
 """Arguments of the compiler for a library with faults."""
 GROUP_MS = 60_000  # the timeout of a group, which no test waits for
-RENAMED = ("unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"')
+RENAMED = (*unprivileged.unshare("--uts"), "sh", "-c", 'hostname "$0" && exec "$@"')
 TERMS = {"timeout": 1, "timeout_threshold": 100, "timeout_threshold_increment": 600}
 
 

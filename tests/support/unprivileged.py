@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 NOBODY = 65534
 
 
@@ -37,6 +39,19 @@ def user() -> Iterator[None]:
         yield
     finally:
         os.seteuid(0)
+
+
+def unshare(*namespaces: str) -> list[str]:
+    """Return a command that runs another in namespaces, such as --net, that its user may change."""
+    mapped = [] if os.geteuid() == 0 else ["--map-root-user"]
+    return ["unshare", *mapped, *namespaces]
+
+
+def give(path: Path, user: int = NOBODY) -> None:
+    """Give a file to another user, which only root can."""
+    if os.geteuid() != 0:
+        pytest.skip("only root gives files to another user")
+    os.chown(path, user, user)
 
 
 def identity() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from support import messages, metrics
+from support import messages, metrics, unprivileged
 from support.delegate import CPP, FAULTS, GROUP_MS, compile_alone, compiled, render, run, unite
 from support.simulator import SANITIZED, SANITIZERS, SANITIZING, installed_prefix
 from support.waiting import captured
@@ -257,7 +257,7 @@ def all_may_write(name: str) -> Callable[[Path], None]:
 
 
 def somebody_elses(name: str) -> Callable[[Path], None]:
-    return lambda directory: os.chown(directory / name, 12_345, -1)
+    return lambda directory: unprivileged.give(directory / name, 12_345)
 
 
 def linked(directory: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import shlex
 import signal
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support import unprivileged
 from support.programs import script
 from support.serving import Served, serving
 from support.simulator import (
@@ -114,8 +114,7 @@ def test_a_name_with_both_families(driver: Path, cache: Path, tmp_path: Path) ->
     """It listens at both addresses, and a worker finds the one at which somebody listens."""
     names = tmp_path / "hosts"
     names.write_text("::1 both\n127.0.0.1 both\n127.0.0.1 both\n")
-    mapped = [] if os.geteuid() == 0 else ["--map-root-user"]
-    renamed = ["unshare", *mapped, "--mount", "sh", "-c"]
+    renamed = [*unprivileged.unshare("--mount"), "sh", "-c"]
     renamed += [f'mount --bind {names} /etc/hosts && exec "$@"', "sh"]
     with serving(cache, tmp_path / "both", 2, *renamed, host="both") as served:
         port = int(served.address.rpartition(":")[2])

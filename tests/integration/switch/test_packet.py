@@ -8,15 +8,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support import switch_interfaces
+from support import switch_interfaces, unprivileged
 from support.switch_interfaces import FRAMES, WORKERS
 
 
 def test_workers_sum_through_interfaces(switch_program: str, tmp_path: Path) -> None:
-    private = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--net"]
     script = str(Path(switch_interfaces.__file__))
     environ = {**os.environ, "PYTHONPATH": str(Path(script).parents[1])}
-    command = [*private, sys.executable, script, switch_program, str(tmp_path)]
+    command = [
+        *unprivileged.unshare("--net"),
+        sys.executable,
+        script,
+        switch_program,
+        str(tmp_path),
+    ]
     ended = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environ, timeout=300)
     found = json.loads(ended.stdout)
     assert found["right"] == [True] * 2 * WORKERS
