@@ -44,34 +44,20 @@ help: ## Show this list
 	@echo "  Of single targets: $(TARGETS)" | fold -s -w 100
 	@echo "  Others are those of compilers, pip, git, ccache and PyTorch's build, as USE_MKLDNN=0."
 
-# Compiling what is installed takes longer than the installation, and little of it is ever imported.
-INSTALL := $(BIN)/python ci/pip install --quiet --no-compile
-# setuptools warns of each editable package, which is what is wanted here.
-EDITABLE := PYTHONWARNINGS='ignore:Editable installation' $(INSTALL) --editable
-
-# VENV/pip is as old as the environment, and there while all installations have ended. One that was
-# killed, or that found no room, leaves VENV/unfinished instead, and ci/venv makes the environment anew.
-define install
-@mv $(VENV)/pip $(VENV)/unfinished
-$(EDITABLE) '$(1)'
-@mv $(VENV)/unfinished $(VENV)/pip
-@touch $(2)
-endef
-
 $(VENV)/pip:
 	@PYTHON='$(PYTHON)' ci/venv $(VENV)
 
 $(VENV)/tool: pyproject.toml $(VENV)/pip
-	$(call install,.,$@)
+	@ci/install $(VENV) . tool
 
 $(VENV)/dev: pyproject.toml $(VENV)/pip
-	$(call install,.[dev],$(VENV)/tool $@)
+	@ci/install $(VENV) '.[dev]' tool dev
 
 $(VENV)/build: pyproject.toml $(VENV)/pip | $(VENV)/tool
-	$(call install,.[build],$@)
+	@ci/install $(VENV) '.[build]' build
 
 $(VENV)/plots: pyproject.toml $(VENV)/pip | $(VENV)/tool
-	$(call install,.[plots],$@)
+	@ci/install $(VENV) '.[plots]' plots
 
 .PHONY: patch
 patch: $(VENV)/tool ## Set up switchml-patch and write the patch

@@ -111,7 +111,7 @@ def advise_pip(python: str, packages: Sequence[str], pip: str, use: str) -> str:
 
     Args:
         python: path of the interpreter.
-        packages: what pip is to install.
+        packages: requirements, as pip takes them.
         pip: state of the interpreter's pip, one of the probe's.
         use: how to use a virtual environment in DIR, which is needed if pip is managed.
     """

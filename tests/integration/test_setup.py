@@ -88,10 +88,11 @@ PIP = """\
 venv=$(dirname "$0")/..
 case "$*" in *pip\\>=*) step=pip ;; *--editable*) step=tool ;; esac
 echo $step >>"{log}"
-[ ! -e "{log}.$step" ] || {{ : >"$venv/half of a package"; {how}; }}
-printf '#!/bin/sh\\necho generate >>"{log}"\\n' >"$venv/bin/switchml-patch"
+[ ! -e "{log}.$step" ] || {{ {how}; }}
+printf '#!/bin/sh\\necho run >>"{log}"; test ! -e "{log}.run"\\n' >"$venv/bin/switchml-patch"
 chmod +x "$venv/bin/switchml-patch"
 """
+MADE = ["venv", "pip", "tool", "run", "run"]
 PYTHON = """\
 #!/bin/sh
 [ "$1" = -m ] || exec {real} "$@"
@@ -112,24 +113,24 @@ def environment(tmp_path: Path, request: pytest.FixtureRequest) -> Environment:
 
 
 def test_an_environment_is_made_once(environment: Environment) -> None:
-    for steps in (["venv", "pip", "tool", "generate"], ["generate"]):
+    for steps in ([*MADE, "run"], ["run"]):
         done = environment.make()
         assert done.returncode == 0, done.stderr
         assert environment.calls == steps
 
 
 @pytest.mark.parametrize("environment", ["exit 1", "kill -KILL $PPID $$"], indirect=True)
-@pytest.mark.parametrize("step", ["pip", "tool"])
+@pytest.mark.parametrize("step", MADE[1:-1])
 def test_an_unfinished_environment_is_made_anew(environment: Environment, step: str) -> None:
     stopped = Path(f"{environment.log}.{step}")
     stopped.touch()
     assert environment.make().returncode != 0
-    assert (environment.venv / "half of a package").exists()
+    (environment.venv / "half of a package").touch()
     stopped.unlink()
     assert environment.calls[-1] == step
     done = environment.make()
     assert done.returncode == 0, done.stderr
-    assert environment.calls == ["venv", "pip", "tool", "generate"]
+    assert environment.calls == [*MADE, "run"]
     assert not (environment.venv / "half of a package").exists()
 
 
@@ -142,7 +143,7 @@ def test_an_installation_that_is_stopped_takes_the_others_along(environment: Env
     stopped.unlink()
     assert environment.calls[-1] == "tool"
     assert environment.make().returncode == 0
-    assert environment.calls == ["venv", "pip", "tool", "generate"]
+    assert environment.calls == [*MADE, "run"]
     assert not plots.exists()
 
 
@@ -160,7 +161,7 @@ def test_an_environment_that_a_full_disk_left(environment: Environment, tmp_path
         assert "No space left" in full.make().stderr
         resize("2m")
         assert full.make().returncode == 0
-    assert environment.calls == ["venv", "pip", "tool", "venv", "pip", "tool", "generate"]
+    assert environment.calls == ["venv", "pip", "tool", *MADE, "run"]
 
 
 def test_files_that_are_no_environment_are_kept(environment: Environment) -> None:
