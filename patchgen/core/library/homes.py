@@ -19,6 +19,11 @@ ADVICE = (
 """Advice about missing files, for the variables of their homes."""
 
 
+LIBRARIES = ("boost_program_options", "glog")
+"""Libraries of the system that every client library needs."""
+GRPC_LIBRARIES = ("grpc++", "protobuf")
+
+
 class Missing(NamedTuple):
     """A file that CMake will look for in a home and not find."""
 
@@ -52,6 +57,12 @@ def _list_needed(options: Options) -> list[tuple[str, str, tuple[str, ...]]]:
     if options.grpc:
         needed += [(*grpc, (f"lib/pkgconfig/{name}.pc",)) for name in ("protobuf", "grpc++")]
     return needed
+
+
+def list_libraries(options: Options) -> tuple[str, ...]:
+    """Return the libraries of the system that a program with the client library links."""
+    numa = ("numa",) if options.dpdk_home else ()
+    return (*LIBRARIES, *options.libraries, *(GRPC_LIBRARIES if options.grpc else ()), *numa)
 
 
 def stamp_homes(options: Options) -> list[object]:

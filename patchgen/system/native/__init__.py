@@ -38,8 +38,10 @@ class Project:
     """Suffixes of its files in that directory."""
     options: tuple[str, ...] = ()
     """Options of cmake, for a directory."""
+    libraries: tuple[str, ...] = ()
+    """Names of the system's libraries that it links, as glog."""
     inputs: tuple[object, ...] = ()
-    """Other inputs, as JSON: stamps of the libraries that it links."""
+    """Other inputs, as JSON: stamps of other libraries that it links."""
 
     @property
     def digest(self) -> str:
@@ -105,7 +107,7 @@ def get_or_build(
     compiler = caches.describe_compiler(environ)
     inputs = [
         project.digest, project.product, project.beside, project.options, project.inputs,
-        compiler, _BUILT,
+        caches.list_libraries(project.libraries), compiler, _BUILT,
     ]  # fmt: skip
     found = caches.get_or_make(cache, project.kind, inputs, build)
     return Product(os.path.join(found.path, os.path.basename(project.product)), found.new)

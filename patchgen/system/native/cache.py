@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from patchgen import __version__
@@ -13,6 +14,7 @@ from patchgen.errors import FileError, ToolError, file_errors
 from patchgen.system import files, leftovers, outputs, signals
 from patchgen.system.native import tools
 
+_LOADER = "/etc/ld.so.cache"
 COMPILED = "run"
 """Directory of compiled files in the cache."""
 _DIGITS = 16
@@ -71,9 +73,22 @@ def describe_compiler(environ: Mapping[str, str]) -> list[object]:
             path = os.path.realpath(command[0])
             found += [path, stamp(path), *command[1:]]
     names = sorted(name for name in environ if tools.is_read(name) and name not in tools.COMPILERS)
-    # The linker searches the system's libraries, whose changes renew this file.
-    found.append(stamp("/etc/ld.so.cache"))
     return [*found, {name: environ[name] for name in names if environ[name]}]
+
+
+def list_libraries(names: Iterable[str]) -> list[str]:
+    """Return what the dynamic linker knows of libraries, such as libglog.so.0 of glog.
+
+    A program runs with another file of the same name, but not with libglog.so.1.
+    """
+    try:
+        with open(_LOADER, "rb") as file:
+            known = file.read()
+    except OSError:
+        return []
+    wanted = b"|".join(re.escape(name.encode()) for name in names)
+    found = re.findall(rb"(?<=[\0/])lib(?:%b)\.so\b[^\0/]*(?=\0)" % wanted, known)
+    return sorted({name.decode(errors="replace") for name in found})
 
 
 def digest(*directories: str, only: tuple[str, ...] = ("",)) -> str:

@@ -92,6 +92,7 @@ def compile_graft(request: GraftRequest) -> Compiled:
     product = native.get_or_build(
         native.Project(
             "graft-library", what, "graft.so", (render.LIBRARY,), texts,
+            libraries=homes.list_libraries(options),
             inputs=(
                 homes.stamp_homes(options), torch.stamps, cuda.version if cuda else None
             ),

@@ -65,6 +65,7 @@ def compile_package(request: PluginRequest) -> Package:
         native.Project(
             "plugin-module", "the process group and the delegate", project.library(wanted),
             (render.LIBRARY,), project.sources(options, wanted),
+            libraries=homes.list_libraries(options),
             inputs=(homes.stamp_homes(options), torch.stamps),
         ),
         request.cache, request.environ,

@@ -41,7 +41,11 @@ def find_home(directory: str, environ: Mapping[str, str]) -> str:
         _LOGGER.info("building the simulator")
         install(Path(home))
 
-    inputs = [cache.digest(str(_SOURCE)), cache.describe_compiler(environ)]
+    inputs = [
+        cache.digest(str(_SOURCE)),
+        cache.list_libraries(homes.LIBRARIES),
+        cache.describe_compiler(environ),
+    ]
     return paths.from_native(cache.get_or_make(directory, NAME, inputs, make).path)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from patchgen.core.library import homes
 from patchgen.system import native
 
 WORKERS = 32
@@ -11,5 +12,6 @@ WORKERS = 32
 PROJECT = native.Project(
     "switch", "the software switch", "switchml-switch",
     source=os.path.dirname(os.path.abspath(__file__)), suffixes=(".cc", ".h", ".proto", ".txt"),
+    libraries=homes.GRPC_LIBRARIES,
 )  # fmt: skip
 """Program with the options of the command `switch`, which prints `{"listening": "HOST:PORT"}`."""

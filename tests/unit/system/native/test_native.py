@@ -78,6 +78,33 @@ def test_another_compiler_or_flag_is_another_build(
     assert len(builds) == 2
 
 
+def test_only_another_version_of_a_linked_library_is_another_build(
+    builds: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a renewed list, as of ldconfig, nor a library that the project does not link."""
+    known = tmp_path / "ld.so.cache"
+    monkeypatch.setattr(caches, "_LOADER", str(known))
+    project = replace(PROJECT, libraries=("glog", "grpc++"))
+
+    def is_new(*names: str) -> bool:
+        entries = [text for name in names for text in (name, f"/lib/{name}")]
+        known.write_bytes(b"glibc-ld.so.cache1.1\0" + "\0".join([*entries, ""]).encode())
+        return get(project, tmp_path).new
+
+    assert is_new("libglog.so.0", "libgrpc++.so.1.51")
+    assert not is_new("libgrpc++.so.1.51", "libglog.so.0")
+    assert not is_new("libglog.so.0", "libgrpc++.so.1.51", "libother.so.1", "libglogger.so.7")
+    assert is_new("libglog.so.1", "libgrpc++.so.1.51")
+    assert not get(project, tmp_path).new
+    known.unlink()
+    assert get(project, tmp_path).new
+    assert len(builds) == 3
+
+
+def test_libraries_of_this_machine() -> None:
+    assert caches.list_libraries(["c"]) == ["libc.so.6"]
+
+
 def test_what_is_refused_does_not_stay(builds: list[str], tmp_path: Path) -> None:
     def refuse(path: str) -> None:
         assert os.path.exists(path)
