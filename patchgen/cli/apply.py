@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+from typing import TYPE_CHECKING
+
 import click
 
-from patchgen.cli.console import Command, say_all
+from patchgen.cli.console import NAME, Command, say_all
 from patchgen.cli.params import Variables, known_pins, library_options, pytorch_option
 from patchgen.core.patch import patchfile, report
 from patchgen.core.patch import tree as trees
 from patchgen.errors import OptionsError, file_errors
 from patchgen.system import paths
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-@click.command(cls=Command)
+
+@click.command(cls=Command, context_settings={"allow_extra_args": True})
 @click.argument("tree", type=click.Path())
 @library_options
 @pytorch_option
@@ -24,10 +31,13 @@ from patchgen.system import paths
     help="Apply a patch written by generate, with its options; - for stdin.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would change, and change nothing.")
+@click.pass_context
 def apply(
-    tree: str, variables: Variables, pytorch: str | None, patch_file: str | None, *, dry_run: bool
-) -> None:
+    context: click.Context, tree: str, variables: Variables, pytorch: str | None,
+    patch_file: str | None, *, dry_run: bool,
+) -> None:  # fmt: skip
     """Patch a PyTorch tree, or change the options of a patched tree."""
+    _refuse_files([tree, *context.args])
     known, wanted = known_pins(pytorch)
     if patch_file is None:
         options = variables.read()
@@ -46,3 +56,19 @@ def apply(
     variables.warn(options)
     done = "would be patched" if dry_run and result.changed else "patched"
     say_all(report.result_lines(result, done, options))
+
+
+def _refuse_files(arguments: Sequence[str]) -> None:
+    """Refuse arguments other than one tree, such as a patch, which has an option.
+
+    Raises:
+        OptionsError: an argument is a file.
+        click.UsageError: there are several arguments.
+    """
+    file = next(filter(os.path.isfile, arguments), None)
+    if file is not None:
+        tree = next((one for one in arguments if one != file), "TREE")
+        command = shlex.join(["apply", "--patch", file, tree])
+        raise OptionsError(f"{file}: is not a tree; apply a patch with: {NAME} {command}")
+    if len(arguments) > 1:
+        raise click.UsageError(f"Got unexpected extra argument ({' '.join(arguments[1:])})")

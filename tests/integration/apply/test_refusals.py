@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,24 @@ def test_what_is_in_the_way_is_named(  # each is one axis
     assert all(word in message for word in words)
     assert tree.pin.files[which].path in message or str(path.parent) in message
     assert tree.snapshot() == before
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_patch_in_place_of_a_tree(tree: Tree, tmp_path: Path, order: int) -> None:
+    """The message has the command that applies it."""
+    patch = tmp_path / "the patch"
+    tool("generate", *FLAGS, "--pytorch", tree.pin_file, "-o", str(patch))
+    before = tree.snapshot()
+    message = tool("apply", *[str(patch), str(tree.root)][::order], code=2).stderr
+    error, _, command = message.strip().partition("; apply a patch with: ")
+    assert error == f"error: {patch}: is not a tree"
+    assert tree.snapshot() == before
+    tool(*shlex.split(command)[1:], "--pytorch", tree.pin_file)
+    assert tree.state() == "patched"
+    alone = tool("apply", str(patch), code=2).stderr
+    assert alone.endswith(f"apply --patch {shlex.quote(str(patch))} TREE\n")
+    several = tool("apply", str(tree.root), "x", code=2).stderr
+    assert "unexpected extra argument (x)" in several
 
 
 def test_a_foreign_file_at_a_new_file_s_place(tree: Tree) -> None:

@@ -13,15 +13,9 @@ from support.switch_interfaces import FRAMES, WORKERS
 
 
 def test_workers_sum_through_interfaces(switch_program: str, tmp_path: Path) -> None:
-    script = str(Path(switch_interfaces.__file__))
+    private, script = unprivileged.unshare("--net"), str(Path(switch_interfaces.__file__))
     environ = {**os.environ, "PYTHONPATH": str(Path(script).parents[1])}
-    command = [
-        *unprivileged.unshare("--net"),
-        sys.executable,
-        script,
-        switch_program,
-        str(tmp_path),
-    ]
+    command = [*private, sys.executable, script, switch_program, str(tmp_path)]
     ended = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environ, timeout=300)
     found = json.loads(ended.stdout)
     assert found["right"] == [True] * 2 * WORKERS
