@@ -173,25 +173,6 @@ class ReduceWork : public PoolWork {
   const std::unique_ptr<Staging> staging_;
 };
 
-/// True for tensors that Gloo takes as well. The delegate decides whether they are delegated.
-bool areDense(const std::vector<at::Tensor>& tensors) {
-  return !tensors.empty() && std::all_of(tensors.begin(), tensors.end(), [&](const auto& tensor) {
-    return tensor.defined() && tensor.layout() == at::kStrided &&
-           (tensor.is_cpu() || tensor.is_cuda()) && tensor.device() == tensors[0].device();
-  });
-}
-
-/// True where each target is as large as one of `size` equal parts of its source.
-bool areParts(const std::vector<at::Tensor>& targets, const std::vector<at::Tensor>& sources,
-              int size) {
-  return targets.size() == sources.size() &&
-         std::equal(targets.begin(), targets.end(), sources.begin(),
-                    [&](const auto& target, const auto& source) {
-                      return target.numel() * size == source.numel() &&
-                             target.scalar_type() == source.scalar_type();
-                    });
-}
-
 /// Ring over the messages of a process group that has no other use. torch numbers the operations of
 /// a group without a lock.
 Ring ringOf(const c10::intrusive_ptr<Group>& gloo) {
@@ -308,29 +289,6 @@ c10::intrusive_ptr<Group> ProcessGroupSwitchML::adopt(const c10::intrusive_ptr<c
   auto group = c10::make_intrusive<ProcessGroupSwitchML>(store, std::move(child), timeout, name_);
   group->agree("", timeout);
   return group;
-}
-
-c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::allreduced(
-    c10d::OpType type, const std::vector<at::Tensor>& tensors,
-    const c10d::AllreduceOptions& options) {
-  // Coalesced ones Gloo takes in host memory only.
-  if (!areDense(tensors) || (type == c10d::OpType::ALLREDUCE_COALESCED && !tensors[0].is_cpu())) {
-    return {};
-  }
-  return delegated({type, "switchml:all_reduce", options.reduceOp, options.timeout}, tensors,
-                   tensors);
-}
-
-c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::reduceScattered(
-    const std::vector<at::Tensor>& targets, const std::vector<at::Tensor>& sources,
-    const c10d::ReduceScatterOptions& options) {
-  if (!areDense(targets) || !areDense(sources) || targets[0].device() != sources[0].device() ||
-      !areParts(targets, sources, getSize())) {
-    return {};
-  }
-  return delegated({c10d::OpType::_REDUCE_SCATTER_BASE, "switchml:reduce_scatter", options.reduceOp,
-                    options.timeout},
-                   sources, targets);
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupSwitchML::delegated(

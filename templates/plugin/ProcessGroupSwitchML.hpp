@@ -2,6 +2,7 @@
 /// reduce-scatter.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -51,6 +52,25 @@ auto describe(const Base& from, Base& to, int /*preferred*/)
 
 template <typename Base>
 void describe(const Base& /*from*/, Base& /*to*/, long /*otherwise*/) {}
+
+/// True for tensors that Gloo takes as well. The delegate decides whether they are delegated.
+inline bool areDense(const std::vector<at::Tensor>& tensors) {
+  return !tensors.empty() && std::all_of(tensors.begin(), tensors.end(), [&](const auto& tensor) {
+    return tensor.defined() && tensor.layout() == at::kStrided &&
+           (tensor.is_cpu() || tensor.is_cuda()) && tensor.device() == tensors[0].device();
+  });
+}
+
+/// True where each target is as large as one of `size` equal parts of its source.
+inline bool areParts(const std::vector<at::Tensor>& targets, const std::vector<at::Tensor>& sources,
+                     int size) {
+  return targets.size() == sources.size() &&
+         std::equal(targets.begin(), targets.end(), sources.begin(),
+                    [&](const auto& target, const auto& source) {
+                      return target.numel() * size == source.numel() &&
+                             target.scalar_type() == source.scalar_type();
+                    });
+}
 
 class ProcessGroupSwitchML : public Group {
  public:
@@ -104,12 +124,30 @@ class ProcessGroupSwitchML : public Group {
   /// source.
   c10::intrusive_ptr<c10d::Work> delegated(Kind kind, const std::vector<at::Tensor>& sources,
                                            const std::vector<at::Tensor>& targets);
+
+  // The collectives that are delegated. virtuals.py has the methods of torch that begin with them.
   c10::intrusive_ptr<c10d::Work> allreduced(c10d::OpType type,
                                             const std::vector<at::Tensor>& tensors,
-                                            const c10d::AllreduceOptions& options);
+                                            const c10d::AllreduceOptions& options) {
+    // Coalesced ones Gloo takes in host memory only.
+    if (!areDense(tensors) || (type == c10d::OpType::ALLREDUCE_COALESCED && !tensors[0].is_cpu())) {
+      return {};
+    }
+    return delegated({type, "switchml:all_reduce", options.reduceOp, options.timeout}, tensors,
+                     tensors);
+  }
+
   c10::intrusive_ptr<c10d::Work> reduceScattered(const std::vector<at::Tensor>& targets,
                                                  const std::vector<at::Tensor>& sources,
-                                                 const c10d::ReduceScatterOptions& options);
+                                                 const c10d::ReduceScatterOptions& options) {
+    if (!areDense(targets) || !areDense(sources) || targets[0].device() != sources[0].device() ||
+        !areParts(targets, sources, getSize())) {
+      return {};
+    }
+    return delegated({c10d::OpType::_REDUCE_SCATTER_BASE, "switchml:reduce_scatter",
+                      options.reduceOp, options.timeout},
+                     sources, targets);
+  }
 
   /// A work of the wrapped group, which gets its description first: it has its name by then.
   template <typename Call>

@@ -51,7 +51,7 @@ def same_everywhere(weights):
     return weights
 
 
-def reduce_scattered(switchml):
+def collective_reduce_scatter(switchml):
     """Scatter sums of every type over the ranks; the input is unchanged."""
     start()
     expected = elements = 0

@@ -17,6 +17,9 @@ from support.torch import Plugin, located, results
 
 from patchgen.system.ports import free_port
 
+CASES = Path(__file__).parents[2] / "payload" / "plugin_cases.py"
+COLLECTIVES = re.findall(r"^def (collective_\w+)\(switchml\)", CASES.read_text(), re.MULTILINE)
+
 
 @pytest.fixture(scope="module")
 def version(plugin: Plugin) -> Version:
@@ -146,10 +149,11 @@ def test_case(
 @pytest.mark.parametrize(
     ("prepostprocessor", "chunk"), [("bypass", 100), ("cpu_exponent_quantizer", 2**20)]
 )
-def test_reduce_scatter(launch: Launcher, prepostprocessor: str, chunk: int) -> None:
+@pytest.mark.parametrize("case", COLLECTIVES)
+def test_collective(launch: Launcher, case: str, prepostprocessor: str, chunk: int) -> None:
     config = {"prepostprocessor": prepostprocessor}
     env = {"SWITCHML_CHUNK_NUMEL": str(chunk)}
-    results(launch("plugin_cases:reduce_scattered", 3, config=config, env=env))
+    results(launch(f"plugin_cases:{case}", 3, config=config, env=env))
 
 
 def test_coalesced_reduce_scatter(launch: Launcher, version: Version) -> None:
