@@ -52,9 +52,9 @@ struct Step {
 // chunks ahead of its data, so that nobody waits for them in the middle of a job.
 class JobPlan {
  public:
-  // It bounds what a worker has under way to 512 KiB. More only fills the queues of a slow link: the
-  // first data of the next job waits for exponents that stand at their ends, and the link idles.
-  // Less would not fill a link of 10 Gbit/s whose answers take 0.4 ms.
+  // It bounds what a worker has under way to 512 KiB. More only fills the queues of a slow link:
+  // the first data of the next job waits for exponents that stand at their ends, and the link
+  // idles. Less would not fill a link of 10 Gbit/s whose answers take 0.4 ms.
   static constexpr uint64_t kLookahead = 16;
 
   JobPlan(uint64_t numel, bool quantized, uint16_t threads, uint64_t packet_numel);
