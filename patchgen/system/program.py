@@ -231,7 +231,7 @@ def attend(
     except BaseException as error:
         if grace:
             number = signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM
-            with contextlib.suppress(OSError), signals.handing_on(signals.ENDING, lambda _: None):
+            with contextlib.suppress(OSError), signals.only_interrupts():
                 for running in started:
                     running.tell(number)
                 _serve(started, pipes, _late(started, grace), poll)

@@ -32,15 +32,16 @@ def cleaning_up() -> Iterator[None]:
 
     def terminate(number: int, _frame: object) -> None:
         got.append(number)
+        if got[0] == number == signal.SIGINT:
+            raise KeyboardInterrupt
         if len(got) == 1:
             raise _Terminated(number)
 
-    taken = []
+    taken = {}
     with contextlib.suppress(ValueError):  # not the main thread: its signals are not ours
-        for number in ENDING:
-            if signal.getsignal(number) is signal.SIG_DFL:
-                signal.signal(number, terminate)
-                taken.append(number)
+        for number in (signal.SIGINT, *ENDING):
+            if signal.getsignal(number) in {signal.SIG_DFL, signal.default_int_handler}:
+                taken[number] = signal.signal(number, terminate)
     received = None
     try:
         yield
@@ -49,8 +50,8 @@ def cleaning_up() -> Iterator[None]:
         if not taken:
             raise  # to the outer block, which handles the signals
     finally:
-        for number in taken:
-            signal.signal(number, signal.SIG_DFL)
+        for number, handler in taken.items():
+            signal.signal(number, handler)
     if received is not None:
         os.kill(os.getpid(), received)
         raise SystemExit(128 + received)
@@ -69,6 +70,17 @@ def handing_on(numbers: Collection[int], tell: Callable[[int], object]) -> Itera
     finally:
         for number, handler in taken.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def only_interrupts() -> Iterator[None]:
+    """Let SIGINT end the block, also after another signal, and ignore the signals of ENDING."""
+    interrupt = signal.default_int_handler
+    with (
+        handing_on(ENDING, lambda _: None),
+        handing_on((signal.SIGINT,), lambda number: interrupt(number, None)),
+    ):
+        yield
 
 
 def serving() -> contextlib.AbstractContextManager[None]:

@@ -11,7 +11,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -254,10 +253,25 @@ def test_ranks_have_time_to_end_below_a_shell(
     """Also where a terminal that is closed sends a second signal. Each rank is told once."""
     with saving(run, command) as running:
         running.send_signal(number)
-        time.sleep(0.2)
+        until(lambda: all((run.directory / f"{rank}.saves").exists() for rank in range(2)), running)
         running.send_signal(signal.SIGHUP)
+        run.write("sent", "")
     assert running.returncode == (130 if number == signal.SIGINT else -number)
     assert saved(run, signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    "numbers", [*itertools.permutations((signal.SIGHUP, signal.SIGINT, signal.SIGTERM), 2)]
+)
+def test_ranks_have_time_to_end_after_two_signals_at_once(
+    run: Runner, numbers: tuple[signal.Signals, ...]
+) -> None:
+    """A busy machine runs the command some time after both were sent."""
+    run.write("sent", "")
+    with saving(run, "python saves.py") as running:
+        for number in (signal.SIGSTOP, *numbers, signal.SIGCONT):
+            running.send_signal(number)
+    assert saved(run, signal.SIGINT) or saved(run, signal.SIGTERM)
 
 
 def test_a_signal_that_ends_the_shell_goes_on_to_what_it_has_started(run: Runner) -> None:

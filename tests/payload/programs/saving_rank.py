@@ -1,6 +1,7 @@
-"""Rank that saves for a second when it gets a signal, and then ends if the signal ends it.
+"""Rank that saves when it gets a signal, and then ends if the signal ends it.
 
-Fails if a process of its own, such as a worker of a DataLoader, was ended before, except by Ctrl-C.
+Before the end it saves until a second after the test has sent its last signal. Fails if a process
+of its own, such as a worker of a DataLoader, was ended before, except by Ctrl-C.
 """
 
 import multiprocessing
@@ -15,6 +16,10 @@ workers = []
 
 def save(number, _):
     if number in (signal.SIGINT, signal.SIGTERM):
+        with open(f"{rank}.saves", "w"):
+            pass
+        while not os.path.exists("sent"):
+            time.sleep(0.01)
         time.sleep(1)
     assert number == signal.SIGINT or all(worker.is_alive() for worker in workers)
     with open(f"{rank}.{number}", "a") as file:
