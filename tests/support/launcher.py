@@ -14,7 +14,7 @@ from typing import Any
 from patchgen.system.ports import free_port
 from support.configs import with_values
 from support.forking import Forked, Servers
-from support.waiting import ENOUGH
+from support.waiting import ENOUGH, GROUP, stacks
 
 PROGRAMS = Path(__file__).parents[1] / "payload"
 # Read when a group is made, or by the tests' own programs: a rank may differ from its server here.
@@ -25,14 +25,9 @@ READ_LATE = {
     *("SWITCHML_HOST", "SWITCHML_RACK"),
     "CGX_COMPRESSION_QUANTIZATION_BITS",
     *("SWITCHML_CONFIG", "SWITCHML_DISABLE", "SWITCHML_REQUIRE", "SWITCHML_MIN_NUMEL"),
-    *("SWITCHML_CHUNK_NUMEL", "SWITCHML_TIMEOUT_MS", "SWITCHML_DTYPES", "SWITCHML_OPS"),
-    *(
-        "SWITCHML_FAILOVER",
-        "SWITCHML_GROUP",
-        "SWITCHML_JOB",
-        "SWITCHML_METRICS",
-        "SWITCHML_METRICS_SECONDS",
-    ),
+    *("SWITCHML_CHUNK_NUMEL", "SWITCHML_TIMEOUT_MS", "SWITCHML_START_TIMEOUT_MS"),
+    *("SWITCHML_DTYPES", "SWITCHML_OPS", "SWITCHML_FAILOVER", "SWITCHML_GROUP", "SWITCHML_JOB"),
+    *("SWITCHML_METRICS", "SWITCHML_METRICS_SECONDS"),
     *("SWITCHML_QUANTIZATION_BITS", "SWITCHML_QUANTIZATION_BUCKET_SIZE"),
     *("SWITCHML_QUANTIZATION_MINIMAL_SIZE", "SWITCHML_QUANTIZATION_SKIP_INCOMPLETE_BUCKETS"),
 }
@@ -129,7 +124,7 @@ class Launcher:
         rank_env: Mapping[int, Mapping[str, str]] | None = None,
         preload: bool = True,
         fresh: bool = False,
-        timeout: float = 60,
+        timeout: float = GROUP,
     ) -> list[Started]:
         """Start `case` on `world` ranks; `timeout` is the group's, in seconds.
 
@@ -185,7 +180,7 @@ class Launcher:
             preload=True,
         )
         command = [str(self.python), "-m", *launcher, str(PROGRAMS / "worker.py"), case]
-        return self.collect([self.start(command, run, environ)], 120)
+        return self.collect([self.start(command, run, environ)])
 
     def _fork(
         self,
@@ -230,12 +225,14 @@ class Launcher:
     def collect(ranks: Sequence[Started], limit: float = ENOUGH) -> list[Rank]:
         """Wait for the end of the ranks, for at most `limit` seconds."""
         deadline = time.monotonic() + limit
-        hung, codes = [], []
+        hung, codes = "", []
         for number, rank in enumerate(ranks):
             try:
                 code = rank.process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                hung.append(number)
+                hung += (
+                    f"rank {number} did not end within {limit} s\n{stacks([rank.process.pid])}\n"
+                )
                 rank.process.kill()
                 code = rank.process.wait()
             codes.append(code)
@@ -243,5 +240,5 @@ class Launcher:
             Rank(code, (rank.cwd / "stdout").read_text(), (rank.cwd / "stderr").read_text())
             for rank, code in zip(ranks, codes)
         ]
-        assert not hung, f"ranks {hung} did not end within {limit} s: {done}"
+        assert not hung, f"{hung}{done}"
         return done

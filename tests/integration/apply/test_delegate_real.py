@@ -374,7 +374,7 @@ def test_a_slow_start_is_no_missing_rank(built: Path, tmp_path: Path) -> None:
 
 def test_a_library_that_waits_less_long_than_the_group(built: Path, tmp_path: Path) -> None:
     """The report of the rank that has waited for the other says so."""
-    env = {-1: {"FAULT": "no-start", "SWITCHML_START_TIMEOUT_MS": "300"}, 0: {"FAULT_MS": "400"}}
+    env = {-1: {"FAULT": "no-start", "SWITCHML_START_TIMEOUT_MS": "4000"}, 0: {"FAULT_MS": "3500"}}
     output = ranks(built, "refused", tmp_path, env)
     assert f"{GLOO}ranks 0-1: {messages.UNSTARTED}: see its messages" in output[0]
 

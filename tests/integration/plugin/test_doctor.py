@@ -136,7 +136,8 @@ def test_a_plugin_of_another_torch(launch: Launcher, plugin: Plugin, stale: Plug
 
 def test_nobody_adds(launch: Launcher) -> None:
     """The simulator has no controller: its library looks for the aggregator when it starts."""
-    report = examine(launch, config=outside(f"127.0.0.1:{free_port()}"), timeout=4)
+    env = {"SWITCHML_START_TIMEOUT_MS": "2000"}
+    report = examine(launch, config=outside(f"127.0.0.1:{free_port()}"), env=env)
     assert (report["check"], report["hosts"]) == ("session", BOTH)
 
 

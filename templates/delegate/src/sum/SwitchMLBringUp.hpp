@@ -74,7 +74,8 @@ struct BringUp {
       library.stop(library.epoch());  // the group, or the process, has ended meanwhile
     }
     auto out = why.empty() ? Capabilities() : Capabilities::unable(why);
-    out.late = Library::Clock::now() - begun >= longest;
+    // A library that has waited for others may give up shortly before its limit.
+    out.late = Library::Clock::now() - begun >= longest / 2;
     if (out.able()) {
       helpers().start(threadsFor(ownCores().size(), config.general_.num_worker_threads) - 1);
     }
