@@ -14,6 +14,7 @@
 
 #include "WorkPool.hpp"
 #include "check.hpp"
+#include "forked.hpp"
 
 using switchml_torch::WorkPool;
 
