@@ -720,8 +720,14 @@ def late(switchml, victim):
     return tell(failing_allreduce(switchml))
 
 
-def tardy(switchml, victim, seconds, more=0, pages="", *, impatient=False):
-    """One rank is later than the timeout, so the ranks continue over Gloo.
+def await_failover(switchml):
+    """Wait until this rank knows that another one has waited for longer than its limit."""
+    while switchml.report()["failover"]["failovers"] == 0:
+        time.sleep(0.01)
+
+
+def tardy(switchml, victim, more=0, pages="", *, impatient=False):
+    """One rank is later than the limit of a sum, so the ranks continue over Gloo.
 
     Args:
         impatient: a receive has timed out before, so Gloo has closed its connections.
@@ -736,7 +742,7 @@ def tardy(switchml, victim, seconds, more=0, pages="", *, impatient=False):
         assert raised(receive.wait, dt.timedelta(seconds=1))
         assert raised(dist.barrier)
     if victim == RANK:
-        time.sleep(seconds)
+        await_failover(switchml)
     for seed in range(3):
         allreduce_and_check(1000, torch.float32, seed)
     page = page_over_gloo(pages, 3) if pages else None
@@ -777,7 +783,7 @@ def halves(switchml, victim, numel, command):
     start()
     allreduce_and_check(1000, torch.float32)
     if victim == RANK:
-        time.sleep(2)
+        await_failover(switchml)
     allreduce_and_check(1000, torch.int32)
     tensor = torch.ones(numel)
     if victim == RANK:

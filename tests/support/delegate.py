@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +15,7 @@ from patchgen.system.ports import free_port
 from support import unprivileged
 from support.configs import with_values
 from support.simulator import SANITIZED, SANITIZERS, SANITIZING
+from support.waiting import GROUP, descendants, stacks
 
 CPP = Path(__file__).parents[1] / "cpp"
 STRICT = ("-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror")
@@ -35,7 +38,7 @@ FAULTS = (
     *(f"-Wl,--wrap={name}" for name in WRAPPED),
 )
 """Arguments of the compiler for a library with faults."""
-GROUP_MS = 60_000  # the timeout of a group, which no test waits for
+GROUP_MS = round(1000 * GROUP)
 RENAMED = (*unprivileged.unshare("--uts"), "sh", "-c", 'hostname "$0" && exec "$@"')
 TERMS = {"timeout": 1, "timeout_threshold": 100, "timeout_threshold_increment": 600}
 
@@ -183,8 +186,13 @@ def run(
             assert out == "ok\n"
             assert "Sanitizer" not in err, err
             lines.append(err)
+    except subprocess.TimeoutExpired:
+        raise AssertionError(f"{scenario} hangs\n{stacks(one.pid for one in processes)}") from None
     finally:
         for process in processes:
+            for pid in descendants(process.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             process.kill()
             process.wait()
     return lines

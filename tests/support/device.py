@@ -16,6 +16,7 @@ from support import messages
 from support.launcher import Launcher
 from support.shared import once
 from support.torch import results
+from support.waiting import LIMIT_MS
 
 _TESTS = Path(__file__).parents[1]
 STAGING = _TESTS / "cpp" / "staging"
@@ -62,7 +63,11 @@ def check_device_outlives(
     """Kill the switch while tensors of a device are summed part by part."""
     rounds = arguments["dies"] + 3
     arguments = {"library": str(library), "rounds": rounds, **arguments}
-    env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "2000", "SWITCHML_CHUNK_NUMEL": "3000"}
+    env = {
+        "SWITCHML_FAILOVER": "1",
+        "SWITCHML_TIMEOUT_MS": str(LIMIT_MS),
+        "SWITCHML_CHUNK_NUMEL": "3000",
+    }
     ranks = launch("plugin_devices:outlives", 2, arguments=arguments, env=env, **given)
     for result in results(ranks):
         report = result["report"]
@@ -72,7 +77,7 @@ def check_device_outlives(
 
 
 def check_late_device(
-    launch: Launcher, library: Path, env: Mapping[str, str], timeout: int
+    launch: Launcher, library: Path, env: Mapping[str, str], timeout: float
 ) -> None:
     """Let rank 1's device compute its values for longer than the group's timeout."""
     arguments = {"library": str(library), "victim": 1}
@@ -86,5 +91,5 @@ def check_late_device(
         timeout=timeout,
     )
     other, late = results(ranks)
-    assert f"the device did not have the values within {timeout}000 ms" in late["why"]
+    assert f"the device did not have the values within {round(1000 * timeout)} ms" in late["why"]
     assert (messages.GONE.format(1) if env else messages.FAILED) in other["why"]

@@ -94,13 +94,13 @@ class Forked:
     """A rank of a server, with what is used of a subprocess.Popen."""
 
     def __init__(self, server: Server, pid: int) -> None:
-        self._server, self._pid = server, pid
+        self._server, self.pid = server, pid
 
     def wait(self, timeout: float | None = None) -> int:
-        return self._server.wait(self._pid, ENOUGH if timeout is None else timeout)
+        return self._server.wait(self.pid, ENOUGH if timeout is None else timeout)
 
     def kill(self) -> None:
-        self._server.kill(self._pid)
+        self._server.kill(self.pid)
 
 
 class Servers:

@@ -17,6 +17,7 @@ from support import messages, metrics
 from support.launcher import Launcher, Rank
 from support.serving import serving
 from support.torch import results
+from support.waiting import GROUP, LIMIT_MS, SHORT
 
 SIZES = [1, 1_000_003]
 FAILOVER = {"SWITCHML_FAILOVER": "1"}
@@ -127,7 +128,7 @@ def check_dropped(launch: Launcher, env: Mapping[str, str], message: str) -> Non
 
     Without, the other rank's error has the message.
     """
-    given = env or {"SWITCHML_TIMEOUT_MS": "3000"}
+    given = env or {"SWITCHML_TIMEOUT_MS": str(LIMIT_MS)}
     mine, other = results(launch("dropped", 2, arguments={"victim": 0}, env=given))
     assert "memory" in mine["lacking"]
     assert "was dropped before it was submitted" in mine["first"]
@@ -176,7 +177,7 @@ def check_failover(
         config = {"prepostprocessor": prepostprocessor, **switch.config}
         arguments = {"switch": switch.aggregator, "rounds": rounds, "dies": dies, **more}
         env = {"SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "3000"}
-        env |= {"SWITCHML_TIMEOUT_MS": "3000"}
+        env |= {"SWITCHML_TIMEOUT_MS": str(LIMIT_MS)}
         env |= in_bits(more.get("bits")) | dict(given or {})
         ranks = launch("outlives", world, arguments=arguments, config=config, env=env)
     for result in results(ranks, trained=True):
@@ -210,7 +211,7 @@ class GroupTests:
             arguments = {"switch": switch.aggregator, "address": switch.address}
             arguments |= {"store": str(tmp_path), "number": number}
             env = {"SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "3000"}
-            env |= {"SWITCHML_TIMEOUT_MS": "3000"}
+            env |= {"SWITCHML_TIMEOUT_MS": str(LIMIT_MS)}
             ranks = launch("returns", 2, arguments=arguments, config=switch.config, env=env)
         for result in results(ranks):
             over = result["report"]["failover"]
@@ -246,16 +247,16 @@ class GroupTests:
     @pytest.mark.parametrize(
         ("world", "command", "timeout"),
         [
-            (2, "kill -KILL $PPID", 60),
-            (3, "kill -KILL $PPID", 60),
-            (2, "kill -STOP $PPID; sleep 12; kill -CONT $PPID", 4),
+            (2, "kill -KILL $PPID", GROUP),
+            (3, "kill -KILL $PPID", GROUP),
+            (2, f"kill -STOP $PPID; sleep {3 * SHORT}; kill -CONT $PPID", SHORT),
         ],
     )
     def test_rank_in_a_message(
-        self, launch: Launcher, world: int, command: str, timeout: int
+        self, launch: Launcher, world: int, command: str, timeout: float
     ) -> None:
         """Break a rank silently: no rank waits for a timeout, and Gloo continues."""
-        env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
+        env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": str(LIMIT_MS)}
         env |= {"SWITCHML_CHUNK_NUMEL": str(LARGE)}
         arguments = {"victim": 1, "numel": LARGE, "command": command}
         ranks = launch("halves", world, arguments=arguments, env=env, timeout=timeout)
@@ -268,20 +269,20 @@ class GroupTests:
     @pytest.mark.parametrize("impatient", [False, True])
     def test_rank_that_is_late_with_failover(self, launch: Launcher, *, impatient: bool) -> None:
         """Continue over Gloo, with all connections intact or with the user's broken."""
-        env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
-        arguments = {"victim": 1, "seconds": 3, "impatient": impatient}
+        env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": str(LIMIT_MS)}
+        arguments = {"victim": 1, "impatient": impatient}
         ranks = launch("tardy", 2, arguments=arguments, env=env)
         for result in results(ranks):
             over = result["report"]["failover"]
             assert result["report"]["failure"] == ""
             assert (over["failovers"], over["calls"]) == (1, 3)
             assert over["reason"].startswith("rank 0: the allreduce of 1000 float32 elements ")
-            assert over["reason"].endswith(messages.LATE.format(1000))
+            assert over["reason"].endswith(messages.LATE.format(LIMIT_MS))
 
     def test_metrics_of_a_failover(self, launch: Launcher, tmp_path: Path) -> None:
         """Read metrics while the ranks use Gloo, and after their return."""
-        arguments = {"victim": 1, "seconds": 2, "more": 70, "pages": str(tmp_path)}
-        env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "500"}
+        arguments = {"victim": 1, "more": 70, "pages": str(tmp_path)}
+        env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": str(LIMIT_MS)}
         env |= {"SWITCHML_METRICS": str(tmp_path), "SWITCHML_METRICS_SECONDS": "1"}
         message = results(launch("tardy", 2, arguments=arguments, env=env))
         for rank, (result, page) in enumerate(zip(message, metrics.read(tmp_path))):
@@ -347,12 +348,12 @@ class GroupTests:
             assert "rank 1: switchml.cfg has" + messages.OTHER_SIZE.format(5, 2) in result["error"]
 
     def test_rank_that_never_comes(self, launch: Launcher) -> None:
-        ranks = launch("late", 2, arguments={"victim": 1}, timeout=4)
+        ranks = launch("late", 2, arguments={"victim": 1}, timeout=SHORT)
         result = ranks[0].result
-        assert messages.LATE.format(4000) in result["first"]
-        assert messages.LATE.format(4000) in result["second"]
-        assert result["elapsed"] < 8
-        assert result["second_elapsed"] < 1
+        late = messages.LATE.format(round(1000 * SHORT))
+        assert late in result["first"]
+        assert late in result["second"]
+        assert result["second_elapsed"] < SHORT, "it does not wait again"
         assert ranks[0].code == 0
 
     def test_debug_detail(self, launch: Launcher) -> None:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 ENOUGH = 900.0  # seconds, many times what anything that is waited for takes on a busy machine
+# Limits of the ranks. What does not have to be late has them as well, on a busy machine too.
+GROUP = 60.0  # seconds, the timeout of a group, which no test waits for
+SHORT = 8.0  # seconds, the timeout of a group that a test waits for
+LIMIT_MS = 3_000  # SWITCHML_TIMEOUT_MS of a test that waits for it
 
 
 def captured(
@@ -34,7 +41,8 @@ def until(
     while not holds():
         ended = running is not None and running.poll() is not None
         assert not ended or holds(), "it has ended"
-        assert time.monotonic() < deadline, "it does not come about"
+        late = time.monotonic() >= deadline
+        assert not late, f"it does not come about\n{stacks([running.pid] if running else [])}"
         time.sleep(0.02)
 
 
@@ -52,6 +60,24 @@ def descendants(pid: int) -> list[int]:
     tasks = Path(f"/proc/{pid}/task").glob("*/children")
     children = [int(child) for task in tasks for child in task.read_text("ascii").split()]
     return [one for child in children for one in (child, *descendants(child))]
+
+
+def stacks(pids: Iterable[int]) -> str:
+    """Return where processes and their descendants wait, for the message of a test that hangs."""
+    found = []
+    for pid in itertools.chain.from_iterable((one, *descendants(one)) for one in pids):
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # it has ended meanwhile
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+            found += [f"process {pid}: {words.decode(errors='replace')}", _stack(pid)]
+    return "\n".join(found)
+
+
+def _stack(pid: int) -> str:
+    if shutil.which("gdb"):
+        command = ["gdb", "-nx", "-batch", "-p", str(pid), "-ex", "thread apply all backtrace 40"]
+        return captured(command, timeout=120).stdout
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return "\n".join(f"thread {one.name}: {(one / 'wchan').read_text()}" for one in tasks)
 
 
 def has_ended(pid: int | str) -> bool:

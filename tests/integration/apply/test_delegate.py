@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from support import messages, metrics, unprivileged
+from support import messages, metrics, unprivileged, waiting
 from support.delegate import CPP, FAULTS, GROUP_MS, compile_alone, compiled, render, run, unite
 from support.simulator import SANITIZED, SANITIZERS, SANITIZING, installed_prefix
 from support.waiting import captured
@@ -26,7 +26,7 @@ BUILDS = {
         SANITIZING, SANITIZERS["address"], "-fno-sanitize-recover=all", *SANITIZED, "-DOTHER_ABI",
     ),
 }  # fmt: skip
-LIMIT_MS = 2_000
+LIMIT_MS = 2 * waiting.LIMIT_MS  # sanitizers take their time
 LATE = messages.LATE.format(LIMIT_MS)
 GLOO = f"{messages.STAYS}: "
 
@@ -200,7 +200,7 @@ def test_return(program: Path, tmp_path: Path) -> None:
 
 def test_a_new_group_after_a_failure(program: Path, tmp_path: Path) -> None:
     """Also where the context of another rank still runs."""
-    output = run(program, "renewed", 2, tmp_path, env={-1: {"SWITCHML_TIMEOUT_MS": "500"}})
+    output = run(program, "renewed", 2, tmp_path, env={-1: {"SWITCHML_TIMEOUT_MS": str(LIMIT_MS)}})
     assert output[0].count(f"switchml: {messages.GROUP.format(2)}allreduce(") == 3
     assert "this rank no longer uses SwitchML" in output[0]
 

@@ -21,7 +21,7 @@ from support.configs import with_values
 from support.delegate import CPP, FAULTS, compiled, environment, render, run, unite
 from support.shared import once
 from support.simulator import Home
-from support.waiting import captured
+from support.waiting import LIMIT_MS, captured
 
 from patchgen.extras.accuracy.fixed_point import may_overflow
 from patchgen.system.ports import free_port
@@ -331,28 +331,29 @@ def test_two_jobs_whose_packets_cross(built: Path, tmp_path: Path) -> None:
                 assert f"rank {rank}: {messages.WRONG_PROBE}" in output
 
 
-LATE_PROBE = "the probe of 132097 int32 elements" + messages.LATE.format(1000)
+LATE_PROBE = "the probe of 132097 int32 elements" + messages.LATE
 
 
 @pytest.mark.parametrize(
     ("scenario", "env"),
     [
         ("delegated", {}),
-        ("late", {"SWITCHML_TIMEOUT_MS": "700", "FAULT": "hang", "FAULT_JOB": "5"}),
+        ("late", {"SWITCHML_TIMEOUT_MS": str(LIMIT_MS), "FAULT": "hang", "FAULT_JOB": "5"}),
     ],
 )
 def test_a_library_that_calls_nobody_at_the_end_of_a_job(
     without_job_end: Path, tmp_path: Path, scenario: str, env: dict[str, str]
 ) -> None:
     output = ranks(without_job_end, scenario, tmp_path, {-1: env})
-    assert (messages.LATE.format(700) in output[0]) == (scenario == "late")
+    assert (messages.LATE.format(LIMIT_MS) in output[0]) == (scenario == "late")
 
 
 def test_a_probe_that_does_not_end(built: Path, tmp_path: Path) -> None:
     """As where no packet arrives: Gloo, within the group's timeout, and the process ends."""
-    output = ranks(built, "refused", tmp_path, {-1: {"FAULT": "hang"}}, timeout_ms=4_000)
-    assert f"{GLOO}ranks 0-1: {LATE_PROBE}\n" in output[0]
-    assert f"error: {LATE_PROBE} (packets: 0 sent, 0 answered, 0 wrong, 0 timeouts); " in output[0]
+    output = ranks(built, "refused", tmp_path, {-1: {"FAULT": "hang"}}, timeout_ms=8_000)
+    late = LATE_PROBE.format(2000)
+    assert f"{GLOO}ranks 0-1: {late}\n" in output[0]
+    assert f"error: {late} (packets: 0 sent, 0 answered, 0 wrong, 0 timeouts); " in output[0]
 
 
 def test_a_slow_start_is_no_missing_rank(built: Path, tmp_path: Path) -> None:
@@ -381,9 +382,9 @@ def test_a_library_that_waits_less_long_than_the_group(built: Path, tmp_path: Pa
 
 def test_a_slow_stop_is_no_missing_rank(built: Path, tmp_path: Path) -> None:
     """Rank 1 has to stop for a group whose timeout is shorter than a stop may take otherwise."""
-    env = {"SWITCHML_TIMEOUT_MS": "500", "MARK": f"{FIXED},restart", "STAYS": "1"}
+    env = {"SWITCHML_TIMEOUT_MS": str(LIMIT_MS), "MARK": f"{FIXED},restart", "STAYS": "1"}
     slow = {"FAULT": "slow-stop", "FAULT_MS": "20000"}
-    output = ranks(built, "renewed", tmp_path, {-1: env, 1: slow}, timeout_ms=4_000)
+    output = ranks(built, "renewed", tmp_path, {-1: env, 1: slow}, timeout_ms=8_000)
     assert f"{GLOO}rank 1: the SwitchML context has not stopped\n" in output[0]
 
 
@@ -393,10 +394,10 @@ def test_a_job_has_a_limit_of_its_own(built: Path, tmp_path: Path) -> None:
     Nor does the context of the rank that has failed stop, so the process is ended.
     """
     (tmp_path / "pages").mkdir()
-    env = {"SWITCHML_TIMEOUT_MS": "700", "FAULT": "hang", "FAULT_JOB": "5"}
+    env = {"SWITCHML_TIMEOUT_MS": str(LIMIT_MS), "FAULT": "hang", "FAULT_JOB": "5"}
     env["SWITCHML_METRICS"] = str(tmp_path / "pages")
     output = ranks(built, "late", tmp_path, {-1: env})
-    assert messages.LATE.format(700) in output[0]
+    assert messages.LATE.format(LIMIT_MS) in output[0]
     states = [
         [state for state in ("failed", "ended") if metric.value("switchml_state", state=state)]
         for metric in metrics.read(tmp_path / "pages")
@@ -406,15 +407,20 @@ def test_a_job_has_a_limit_of_its_own(built: Path, tmp_path: Path) -> None:
 
 def test_a_library_that_hangs_is_outlived(built: Path, tmp_path: Path) -> None:
     """Its first job after the probe and three sums never ends."""
-    env = {"SWITCHML_TIMEOUT_MS": "700", "FAULT": "hang", "FAULT_JOB": "5"}
+    env = {"SWITCHML_TIMEOUT_MS": str(LIMIT_MS), "FAULT": "hang", "FAULT_JOB": "5"}
     more = {"SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "1000"}
     output = ranks(built, "hung", tmp_path, {-1: {**env, **more}})
-    assert messages.LATE.format(700) + messages.OVER_GLOO in output[0]
+    assert messages.LATE.format(LIMIT_MS) + messages.OVER_GLOO in output[0]
 
 
 def test_the_input_of_a_job_that_hangs(built: Path, tmp_path: Path) -> None:
     """Its library reads it until it has stopped."""
-    env = {"SWITCHML_TIMEOUT_MS": "700", "FAULT": "hang", "FAULT_JOB": "5", "FAULT_MS": "2500"}
+    env = {
+        "SWITCHML_TIMEOUT_MS": str(LIMIT_MS),
+        "FAULT": "hang",
+        "FAULT_JOB": "5",
+        "FAULT_MS": "2500",
+    }
     ranks(built, "kept", tmp_path, {-1: {**env, "SWITCHML_FAILOVER": "1"}})
 
 
@@ -425,7 +431,11 @@ def test_a_job_that_is_not_handed_over(built: Path, tmp_path: Path) -> None:
     assert f"{messages.UNSUBMITTED}std::bad_alloc{messages.OVER_GLOO}" in output[0]
 
 
-RETURNS = {"SWITCHML_TIMEOUT_MS": "1000", "SWITCHML_FAILOVER": "1", "SWITCHML_CHUNK_NUMEL": "1000"}
+RETURNS = {
+    "SWITCHML_TIMEOUT_MS": str(LIMIT_MS),
+    "SWITCHML_FAILOVER": "1",
+    "SWITCHML_CHUNK_NUMEL": "1000",
+}
 FIRST_TRY = "call 64 after the failure: rank 0: "
 ONCE = "the client library starts once in a process, without its fix `restart`"
 
@@ -465,7 +475,7 @@ def test_a_timeout_too_short_to_return(built: Path, tmp_path: Path) -> None:
     ("fault", "why"),
     [
         ("flip", f"{messages.WRONG_PROBE}1 of 132097 int32 elements"),
-        ("hang", LATE_PROBE),
+        ("hang", LATE_PROBE.format(LIMIT_MS)),
     ],
 )
 def test_a_probe_that_keeps_the_ranks_with_gloo(
@@ -500,7 +510,7 @@ def test_a_controller_that_is_not_there(built: Path, tmp_path: Path) -> None:
     env = {-1: {"MARK": FIXED, "FAULT_PORT": str(free_port())}}
     config = {**DPDK, "controller_port": port}
     output = run(
-        built / "delegate", "refused", 2, tmp_path, env=env, config=config, timeout_ms=4_000
+        built / "delegate", "refused", 2, tmp_path, env=env, config=config, timeout_ms=8_000
     )
     why = f"the controller at 127.0.0.1:{port} cannot be reached: Connection refused"
     first, later = [line for line in output[0].splitlines() if "process group" in line]

@@ -18,7 +18,7 @@ from support.launcher import Launcher
 from support.one_way import lossy
 from support.serving import serving
 from support.torch import Plugin
-from support.waiting import captured
+from support.waiting import SHORT, captured
 
 from patchgen.system.ports import free_port
 
@@ -79,7 +79,7 @@ def test_all_checks_hold(launch: Launcher) -> None:
 
 
 def test_a_rank_that_does_not_come(launch: Launcher) -> None:
-    report = examine(launch, env={"WORLD_SIZE": "3"}, timeout=3)
+    report = examine(launch, env={"WORLD_SIZE": "3"}, timeout=SHORT)
     assert report["check"] == "ranks"
     assert words(report, 2) == "did not come"
 
@@ -164,7 +164,7 @@ def test_all_packets_are_lost(
         serving(summing, tmp_path / "counters", 2) as switch,
         lossy(switch.address, 1, upwards=upwards) as address,
     ):
-        report = examine(launch, config=outside(address), timeout=8)
+        report = examine(launch, config=outside(address), timeout=SHORT)
     assert (report["check"], report["hosts"]) == ("answers", BOTH if upwards else ["apollo"])
     sent = report["ranks"][1]["packets"]["sent"]
     assert sent > 0

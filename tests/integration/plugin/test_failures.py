@@ -25,12 +25,11 @@ from support.group_tests import (
 from support.launcher import Launcher
 from support.serving import Served, behind, serving
 from support.torch import Plugin, results
+from support.waiting import GROUP, LIMIT_MS, SHORT
 
 from patchgen.core.patch import render
 
-TIMEOUT = 2000  # milliseconds
 OTHER_CONFIG = r"rank 1: switchml\.cfg has"
-PATIENCE = 20  # seconds, ten times what a failover takes after that
 
 
 @pytest.fixture
@@ -47,7 +46,7 @@ def switch(tmp_path: Path, summing: Path) -> Iterator[Served]:
         ({"per_rank": {1: {"num_workers": 5}}}, OTHER_CONFIG + messages.OTHER_SIZE.format(5, 2)),
         ({"per_rank": {1: {"rank": 0}}}, OTHER_CONFIG + messages.OTHER_RANK.format(0, 1)),
         (
-            {"config": behind(1), "timeout": 4},
+            {"config": behind(1), "timeout": SHORT},
             f"(ranks 0-1: |rank 0: {messages.UNSTARTED}.*; rank 1: ){messages.UNSTARTED}",
         ),
     ],
@@ -100,7 +99,7 @@ def test_ranks_of_two_versions(plugin: Plugin, launch: Launcher, tmp_path: Path)
 @EITHER
 def test_a_rank_that_is_not_patched(launch: Launcher, env: dict[str, str]) -> None:
     stock = {"SWITCHML_TEST_BACKEND": "gloo"}
-    ranks = launch("refused", 2, rank_env={1: stock}, env=env, timeout=4)
+    ranks = launch("refused", 2, rank_env={1: stock}, env=env, timeout=SHORT)
     assert "rank 1 of 2 did not answer while the group was made" in ranks[0].result["error"]
 
 
@@ -109,7 +108,7 @@ def test_no_packet_arrives(launch: Launcher, switch: Served, env: dict[str, str]
     """The switch lets the ranks join; the pattern of the probe is longer than what passes."""
     with contextlib.closing(Relay()) as relay, relay.losing_after(10_000):
         relay.target = int(switch.address.rpartition(":")[2])
-        ranks = launch("outcome", 2, config=behind(relay.port), env=env, timeout=8)
+        ranks = launch("outcome", 2, config=behind(relay.port), env=env, timeout=SHORT)
     check_stays_with_gloo(ranks)
     assert f"{messages.STAYS}: ranks 0-1: the probe of 3073 int32 elements" in ranks[0].err
     assert [rank.result["report"]["step"] for rank in ranks] == ["probe"] * 2
@@ -126,16 +125,16 @@ def test_the_switch(launch: Launcher, switch: Served, how: str, env: Mapping[str
         "cut off": int(switch.address.rpartition(":")[2]),
     }
     arguments = {"victim": 1, "command": commands[how], "goes_on": bool(env)}
-    env = {"SWITCHML_TIMEOUT_MS": str(TIMEOUT), **env}
+    env = {"SWITCHML_TIMEOUT_MS": str(LIMIT_MS), **env}
     ranks = launch("breaks", 2, arguments=arguments, config=switch.config, env=env)
-    late = messages.LATE.format(TIMEOUT)
+    late = messages.LATE.format(LIMIT_MS)
     for result in results(ranks):
         report = result["report"]
         if arguments["goes_on"]:
             assert (report["failure"], report["failover"]["failovers"]) == ("", 1)
             assert report["failover"]["calls"] > 0
             assert (late in report["failover"]["reason"]) == (how == "stopped")
-            assert result["elapsed"] < TIMEOUT / 1000 + PATIENCE
+            assert result["elapsed"] < GROUP
         else:
             assert result["first"].startswith(messages.FAILED)
             assert (late in result["first"]) == (how == "stopped")
@@ -164,4 +163,4 @@ def test_tensors_of_a_device_outlive_the_switch(
 
 @EITHER
 def test_a_device_that_is_late(launch: Launcher, device: Path, env: dict[str, str]) -> None:
-    check_late_device(launch, device, env, timeout=4)
+    check_late_device(launch, device, env, timeout=SHORT)

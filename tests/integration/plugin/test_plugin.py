@@ -14,6 +14,7 @@ from packaging.version import Version
 from support import messages
 from support.launcher import Launcher
 from support.torch import Plugin, located, results
+from support.waiting import SHORT
 
 from patchgen.system.ports import free_port
 
@@ -187,7 +188,7 @@ def test_limit_of_a_call_and_of_a_group(
 
 
 def test_a_barrier_fails_with_what_is_before_it(launch: Launcher) -> None:
-    ranks = results(launch("plugin_cases:barrier_fails", 2, timeout=4))
+    ranks = results(launch("plugin_cases:barrier_fails", 2, timeout=SHORT))
     assert messages.FAILED in ranks[0]["error"]
     assert ranks[1]["error"] == ""
 

@@ -16,6 +16,7 @@ from support.group_tests import (
     check_sums_in_fewer_bits,
 )
 from support.launcher import Launcher
+from support.waiting import LIMIT_MS, SHORT
 
 
 class TestPlugin(GroupTests):
@@ -44,10 +45,10 @@ def test_switch_stopped(launch: Launcher, summing: Path, tmp_path: Path) -> None
 
 def test_silent_rank(launch: Launcher) -> None:
     """Stop a rank for longer than its neighbours wait: these name it, not each other."""
-    env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
-    command = ["sh", "-c", "(sleep 18; kill -CONT $PPID) & kill -STOP $PPID"]
+    env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": str(LIMIT_MS)}
+    command = ["sh", "-c", f"(sleep {4 * SHORT}; kill -CONT $PPID) & kill -STOP $PPID"]
     arguments = {"victim": 2, "command": command, "goes_on": False}
-    ranks = launch("breaks", 3, arguments=arguments, env=env, timeout=6)
+    ranks = launch("breaks", 3, arguments=arguments, env=env, timeout=SHORT)
     for rank in ranks[:2]:
         for error in (rank.result["first"], rank.result["second"]):
             assert f"; {messages.STUCK}{messages.GONE.format(2)}" in error

@@ -11,7 +11,7 @@ from packaging.version import Version
 from support import messages
 from support.launcher import Launcher
 from support.torch import Plugin, results, version_of
-from support.waiting import captured
+from support.waiting import SHORT, captured
 
 
 def need(torch: Path, release: str, what: str) -> None:
@@ -142,7 +142,7 @@ def test_flight_recorder_that_has_gloos_own_calls_alone(launch: Launcher, torch:
 
 @pytest.mark.usefixtures("today")
 def test_flight_recorder_shows_a_call_that_waits(launch: Launcher) -> None:
-    states = launch("plugin_groups:unfinished", 2, timeout=4)[0].result["states"]
+    states = launch("plugin_groups:unfinished", 2, timeout=SHORT)[0].result["states"]
     assert states == [[[[2]], "completed"], [[[3]], "scheduled"]]
 
 

@@ -21,6 +21,7 @@ from support.group_tests import (
 from support.real import FAULTS, LabLauncher, OneFile, Settings, Stoppable
 from support.table import check_all_summed, differences, run_table
 from support.torch import checked, results
+from support.waiting import LIMIT_MS
 
 from patchgen.extras.lab import lab
 
@@ -253,8 +254,8 @@ def test_two_jobs_whose_packets_cross(launch: LabLauncher) -> None:
 
 def test_return_after_a_rank_was_late(launch: LabLauncher) -> None:
     """The ranks give later jobs the same ids, though one of them has submitted fewer before."""
-    env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "1000"}
-    arguments = {"victim": 1, "seconds": 3, "more": 80}
+    env = {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": str(LIMIT_MS)}
+    arguments = {"victim": 1, "more": 80}
     found = results(launch("tardy", 2, arguments=arguments, env=env))
     assert [result["report"]["failover"]["returns"] for result in found] == [1, 1]
     # With other ids each sum has answers that a rank does not take.

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from support import messages, programs, quick_torch
 from support.disks import small
-from support.waiting import ENOUGH, captured, has_ended, until
+from support.waiting import ENOUGH, LIMIT_MS, captured, has_ended, until
 
 from patchgen.extras.lab.simulator import compose_simulated
 from patchgen.extras.train import setup
@@ -52,7 +52,7 @@ import torch
 import torch.distributed as dist
 dist.init_process_group("gloo")
 for step in range(3):
-    time.sleep(2 * (step == 1 and dist.get_rank() == 1))
+    time.sleep(8 * (step == 1 and dist.get_rank() == 1))  # longer than the other one waits
     tensor = torch.ones(4)
     dist.all_reduce(tensor)
     assert tensor.tolist() == [2.0] * 4
@@ -125,7 +125,7 @@ def run(torch_python: Path, graft: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_ranks_that_fail_over(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SWITCHML_FAILOVER", "1")
-    monkeypatch.setenv("SWITCHML_TIMEOUT_MS", "500")
+    monkeypatch.setenv("SWITCHML_TIMEOUT_MS", str(LIMIT_MS))
     ran = run.grafted(LATE, options=["--json"])
     assert json.loads(ran.out) == ran.report
     assert "  bytes  failovers  after a failure  jobs redone  seconds  returns" in ran.err
