@@ -20,7 +20,7 @@ from support.chaos.switches import Simulated
 from support.launcher import Launcher
 from support.prometheus import ALERTS, Prometheus, monitoring
 from support.torch import results
-from support.waiting import captured, until
+from support.waiting import LIMIT_MS, captured, until
 
 from docs import dashboard, grafana
 
@@ -74,7 +74,7 @@ def test_each_query_has_data(
     pages, stop = tmp_path / "pages", tmp_path / "stop"
     pages.mkdir()
     env = {"SWITCHML_METRICS": str(pages), "SWITCHML_METRICS_SECONDS": "1"}
-    env |= {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": "2000"}
+    env |= {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": str(LIMIT_MS)}
     env |= {"SWITCHML_JOB": "" if picture else "job 7"}
     arguments = {"stop": str(stop), "numel": 50_000, "pause": 0.02 if picture else 0.002}
     switch = Simulated(summing, tmp_path / "counters", WORLD)
@@ -91,7 +91,7 @@ def test_each_query_has_data(
             switch.kill()
             wait(prometheus, 'ALERTS{alertname="SwitchMLFailover"}', 15 if picture else 4)
             switch.start()
-            wait(prometheus, "switchml_returns_total == 1", 30 if picture else 0)
+            wait(prometheus, "switchml_returns_total >= 1", 30 if picture else 0)
         finally:
             stop.touch()
             ended = launch.collect(ranks)

@@ -14,7 +14,7 @@ from packaging.version import Version
 from support import messages
 from support.launcher import Launcher
 from support.torch import Plugin, located, results
-from support.waiting import SHORT
+from support.waiting import GROUP, SHORT
 
 from patchgen.system.ports import free_port
 
@@ -184,7 +184,7 @@ def test_limit_of_a_call_and_of_a_group(
     assert messages.FAILED in result["error"]
     assert message in result["error"] or (failover and how != "abort")
     assert how != "abort" or message in result["again"]
-    assert result["elapsed"] < 20
+    assert result["elapsed"] < GROUP
 
 
 def test_a_barrier_fails_with_what_is_before_it(launch: Launcher) -> None:
