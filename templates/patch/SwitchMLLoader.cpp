@@ -2,6 +2,7 @@
 
 #include "SwitchMLAllreduce.hpp"
 #include "base/SwitchMLHost.hpp"
+#include "base/say.hpp"
 #include "join/SwitchMLAgreement.hpp"
 #include "join/SwitchMLOutcome.hpp"
 
@@ -53,18 +54,22 @@ void agree(const std::vector<const void*>& contexts, int rank, int size,
   }
   const auto all = Negotiation<SteadyClock>(exchange, rank, size, timeout, hostName(), say)
                        .round(Step::kCapabilities, Capabilities::unable(own.why));
-  const std::lock_guard<std::mutex> lock(own.mutex);
-  if (own.group.size == 0) {
+  Outcome group;
+  group.size = size;
+  group.step = Step::kCapabilities;
+  group.stayWithGloo(all.words);
+  std::unique_lock<std::mutex> lock(own.mutex);
+  const bool first = own.group.size == 0;
+  own.group = group;
+  lock.unlock();
+  if (first) {
     warnRank(rank, own.why);
   }
-  own.group.size = size;
-  own.group.step = Step::kCapabilities;
-  own.group.stayWithGloo(all.words);
   if (rank == 0) {
-    say(own.group.line());
+    say(group.line());
   }
   if (all.forbidsGloo()) {
-    throw std::runtime_error(own.group.refusal());
+    throw std::runtime_error(group.refusal());
   }
 }
 

@@ -55,6 +55,7 @@ class DirectoryStore {
     std::filesystem::create_directories(root_);
   }
   void set(const std::string& key, const std::vector<std::uint8_t>& value) {
+    visit(key);
     const auto target = file(key);
     const auto staged = target.string() + ".new";
     {
@@ -76,6 +77,7 @@ class DirectoryStore {
     }
   }
   bool check(const std::vector<std::string>& keys) const {
+    visit(keys[0]);
     return std::all_of(keys.begin(), keys.end(),
                        [&](const auto& key) { return std::filesystem::exists(file(key)); });
   }
@@ -84,16 +86,28 @@ class DirectoryStore {
   std::vector<std::uint8_t> get(const std::string& key) const {
     const char* const lag = std::getenv("STORE_LAG_MS");
     std::this_thread::sleep_for(milliseconds(lag == nullptr ? 0 : std::atoi(lag)));
+    visit(key);
     std::ifstream in(file(key), std::ios::binary);
     return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   }
 
+  /// Calls a function when this thread accesses a key that has these words, once.
+  static void onAccess(const std::string& words, std::function<void()> call) {
+    awaited_ = {words, std::move(call)};
+  }
+
  private:
+  static void visit(const std::string& key) {
+    if (awaited_.second && key.find(awaited_.first) != std::string::npos) {
+      std::exchange(awaited_.second, nullptr)();
+    }
+  }
   std::filesystem::path file(std::string key) const {
     std::replace(key.begin(), key.end(), '/', '-');
     return root_ / key;
   }
   std::filesystem::path root_;
+  static inline thread_local std::pair<std::string, std::function<void()>> awaited_;
 };
 
 /// Messages between ranks as files, which are there when they are whole.
@@ -206,6 +220,7 @@ class Group {
     return submit(std::move(work));
   }
 
+  const std::vector<std::shared_ptr<Context>>& contexts() const { return contexts_; }
   void abort() { switchml_torch::delegate()->abort(contexts_[0].get()); }
   void leave() const { switchml_torch::leave(contexts_); }
 
@@ -370,6 +385,62 @@ void race(const Rank& me) {
   }
 }
 
+/// Each of two threads makes a group, the ranks in another order: no group delegates, and none says
+/// that the other does.
+void crossed(const Rank& me) {
+  const bool required = std::getenv("SWITCHML_REQUIRE") != nullptr;
+  const auto use = [&](const char* name) {
+    const auto error = thrown([&] {
+      auto group = me.group(name);
+      me.sum(group, 1, false);
+    });
+    check(required == (error.find("another process group is being made") != std::string::npos),
+          error);
+  };
+  std::promise<void> reserved;
+  std::thread first([&] {
+    DirectoryStore::onAccess("capabilities/1", [&] { reserved.set_value(); });
+    use(me.rank == 0 ? "a" : "b");
+  });
+  reserved.get_future().wait();
+  use(me.rank == 0 ? "b" : "a");
+  first.join();
+}
+
+/// Groups are made by two threads while the context of a failed group has to start anew.
+void restarted(const Rank& me) {
+  for (int round = 0; round < 10; ++round) {
+    const auto number = std::to_string(round);
+    {
+      auto group = me.group("failed" + number);
+      me.sum(group, 1, true);
+      me.meet("summed" + number);
+      group.abort();
+    }
+    const auto use = [&](const char* name) {
+      auto group = me.group(name + number);
+      auto tensor = ints(100, me.rank, 0);
+      const auto outcome = group.allreduce(tensor).get();
+      check(outcome.error.empty(), outcome.error);
+    };
+    std::thread other(use, "a");
+    use("b");
+    other.join();
+  }
+}
+
+/// The group ends on each rank just before it would begin to delegate. A later one delegates.
+void departed(const Rank& me) {
+  DirectoryStore store(me.root, "departed");
+  const std::vector<std::shared_ptr<Context>> contexts{std::make_shared<Context>()};
+  DirectoryStore::onAccess(me.rank == 0 ? "probe/1" : "probe",
+                           [&] { switchml_torch::leave(contexts); });
+  const auto error =
+      thrown([&] { switchml_torch::join(store, contexts, me.rank, me.size, me.timeout, {}); });
+  check(error.find("has ended while it was made") != std::string::npos, error);
+  delegated(me);
+}
+
 /// The first group that agrees delegates until it ends, which rank 0 does later than the others.
 /// SWITCHML_GROUP=2 leaves the first of each size to Gloo, whichever groups of other sizes there
 /// are.
@@ -407,17 +478,80 @@ void outweighed(const Rank& me) {
   std::fprintf(stderr, "%s\n", report().c_str());
 }
 
-/// A process that a rank starts has the rank's environment, and makes a group with the others'.
-void assisted(const Rank& me, Group& group) {
-  const auto root = me.root.string() + "-helpers";
+/// Runs a scenario in a new process below this one, with the configuration of a directory.
+void runBelow(const Rank& me, const char* scenario, const char* directory) {
+  const auto root = me.root.string() + "-" + directory;
   const auto rank = std::to_string(me.rank);
-  inChild([&] {  // whose sums are Gloo's
+  const auto size = std::to_string(me.size);
+  inChild([&] {  // whose sums may be Gloo's
+    check(chdir(directory) == 0, "the directory");
     dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDOUT_FILENO);
-    execl("/proc/self/exe", "delegate", "refused", rank.c_str(), "2", root.c_str(), "60000",
+    execl("/proc/self/exe", "delegate", scenario, rank.c_str(), size.c_str(), root.c_str(), "60000",
           nullptr);
     _exit(1);
   });
+}
+
+/// A process that a rank starts has the rank's environment, and makes a group with the others'.
+void assisted(const Rank& me, Group& group) {
+  runBelow(me, "refused", ".");
   me.sum(group, 3, true);
+}
+
+/// A worker that was forked while a group delegated lives on after the end of the group: it does
+/// not keep other processes from SwitchML.
+void outlasted(const Rank& me) {
+  int ends[2];
+  check(pipe(ends) == 0, "a pipe");
+  pid_t worker = 0;
+  {
+    auto group = me.group("outlasted");
+    me.sum(group, 3, true);
+    worker = fork();
+    if (worker == 0) {
+      char none = 0;
+      close(ends[1]);
+      _exit(static_cast<int>(read(ends[0], &none, 1)));
+    }
+  }
+  runBelow(me, "delegated", "again");
+  check(waitpid(worker, nullptr, WNOHANG) == 0, "the worker lives");
+  close(ends[1]);
+  int status = 1;
+  check(waitpid(worker, &status, 0) == worker && status == 0, "the worker ends");
+}
+
+/// A pipe that nobody reads is full. As stderr it keeps nobody: neither a sum that fails, nor one
+/// behind it, nor who aborts the group.
+void unread(const Rank& me, Group& group) {
+  if (me.rank == 0) {
+    alarm(60);
+    int ends[2];
+    check(pipe(ends) == 0 && fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0, "a pipe");
+    const std::vector<char> block(4096);
+    while (write(ends[1], block.data(), block.size()) > 0) {
+    }
+    check(fcntl(ends[1], F_SETFL, 0) == 0, "a full pipe");
+    const int before = dup(STDERR_FILENO);
+    check(dup2(ends[1], STDERR_FILENO) == STDERR_FILENO, "stderr");
+    auto first = group.allreduce(ints(10, me.rank, 0));
+    auto behind = group.allreduce(ints(10, me.rank, 0));
+    const bool aborts = std::getenv("ABORTS") != nullptr;
+    if (aborts) {
+      group.abort();
+    }
+    const auto error = first.get().error;
+    group.abort();
+    const auto next = behind.get().error;
+    // The client library's own threads write their lines now.
+    std::vector<char> space(1U << 20U);
+    check(read(ends[0], space.data(), space.size()) > 0, "the pipe has room");
+    check(dup2(before, STDERR_FILENO) == STDERR_FILENO, "stderr as before");
+    check(error.find(aborts ? "was aborted" : "did not finish within") != std::string::npos, error);
+    check(next == error, "the first reason: " + next);
+    alarm(0);
+  }
+  me.meet("end");
 }
 
 void abandoned(const Rank& me, Group& group) {
@@ -908,26 +1042,32 @@ void forked(const Rank& me, Group& group) {
     switchml_torch::join(store, contexts, 0, 1, me.timeout, {});
     check(!switchml_torch::delegate()->delegates(contexts[0].get()),
           "a forked child must not delegate");
+    // The next one is where the inherited one was.
+    DirectoryStore again(me.root, "again" + std::to_string(me.rank));
+    switchml_torch::join(again, group.contexts(), 0, 1, me.timeout, {});
+    const auto own = group.make(ints(3, me.rank, 0), ReduceOp::SUM);
+    check(!own->call.allreduce(own->inputs), "Gloo sums in a group of the child's own");
     std::exit(23);
   };
   inChild(child, 23);
   me.sum(group, 3, true);
 }
 
-/// A thread is in the middle of making a group when the process forks: it reads a configuration
-/// that does not end. The child has no such thread, and can do all that a new process can.
+/// A thread is in the middle of making a group when the process forks: it has the reservation. The
+/// child has no such thread, and can do all that a new process can.
 void midway(const Rank& me) {
-  const auto pipe = std::filesystem::current_path() / "pipe";
-  check(mkfifo(pipe.c_str(), 0600) == 0, "a pipe");
-  setenv("SWITCHML_CONFIG", pipe.c_str(), 1);
-  std::thread other([&me] {
-    Group(DirectoryStore(me.root, "other" + std::to_string(me.rank)), 0, 1, me.timeout);
+  std::promise<void> reserved;
+  std::promise<void> goes;
+  std::thread other([&] {
+    DirectoryStore::onAccess("capabilities", [&] {
+      reserved.set_value();
+      goes.get_future().wait();
+    });
+    auto group = me.group("other");
+    me.sum(group, 1, true);
   });
-  int end = -1;
-  until([&] { return (end = open(pipe.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)) >= 0; });
-  unsetenv("SWITCHML_CONFIG");
+  reserved.get_future().wait();
   const auto child = [&] {
-    close(end);
     alarm(60);
     report();
     delegated(me);
@@ -936,7 +1076,7 @@ void midway(const Rank& me) {
   };
   inChild(child, 23);
   check(report().find("\"group\": \"\"") != std::string::npos, "a report while a group is made");
-  close(end);
+  goes.set_value();
   other.join();
 }
 
@@ -973,7 +1113,9 @@ int main(int argc, char** argv) {
       {"attempt", attempt},
       {"concurrent", concurrent},
       {"consecutive", consecutive},
+      {"crossed", crossed},
       {"delegated", delegated},
+      {"departed", departed},
       {"dropped", delegating<dropped>},
       {"ended", ended},
       {"forked", delegating<forked>},
@@ -986,6 +1128,7 @@ int main(int argc, char** argv) {
       {"measured", measured},
       {"midway", midway},
       {"numbered", numbered},
+      {"outlasted", outlasted},
       {"outlived", delegating<outlived>},
       {"outweighed", outweighed},
       {"queued", queued},
@@ -994,11 +1137,13 @@ int main(int argc, char** argv) {
       {"refused", refused},
       {"renewed", renewed},
       {"reported", reported},
+      {"restarted", restarted},
       {"retried", delegating<retried>},
       {"returned", returned},
       {"overflowed", overflowed},
       {"taken", taken},
       {"tardy", delegating<tardy>},
+      {"unread", delegating<unread>},
       {"untaken", untaken},
       {"waiting", waiting},
   };

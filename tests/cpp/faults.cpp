@@ -10,6 +10,8 @@
 // FAULT_START the start of the context, from 0, that alone has no-start, and whose jobs alone have
 //            the fault; of all if it is not set
 // FAULT_PORT the port of the simulator, where controller_port is somebody else's
+// MUTE_MS    how long the servers of names do not answer
+#include <netdb.h>
 #include <switchml/context.h>
 
 #include <atomic>
@@ -55,6 +57,13 @@ bool isNow() {
 }  // namespace
 
 extern "C" {
+
+int REAL(getaddrinfo)(const char* host, const char* port, const addrinfo* hints, addrinfo** found);
+
+int WRAP(getaddrinfo)(const char* host, const char* port, const addrinfo* hints, addrinfo** found) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(given("MUTE_MS", "0"))));
+  return REAL(getaddrinfo)(host, port, hints, found);
+}
 
 bool REAL(START_NAME)(Context* self, switchml::Config* config);
 

@@ -15,6 +15,9 @@
 #include <vector>
 
 #include "base/SwitchMLHost.hpp"
+#include "base/file.cpp"
+#include "base/names.cpp"
+#include "base/reserved_cores.cpp"
 #include "check.hpp"
 
 using namespace switchml_torch;

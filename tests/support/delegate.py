@@ -5,16 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import pytest
+
 from patchgen.core.patch import render as rendering
 from patchgen.system.ports import free_port
 from support import unprivileged
 from support.configs import with_values
-from support.simulator import SANITIZED, SANITIZERS, SANITIZING
+from support.shared import once
+from support.simulator import SANITIZED, SANITIZERS, SANITIZING, installed_prefix
 from support.waiting import GROUP, descendants, stacks
 
 CPP = Path(__file__).parents[1] / "cpp"
@@ -31,6 +35,7 @@ WRAPPED = (
     "_ZN8switchml7Context5StartEPNS_6ConfigE",
     "_ZN8switchml7Context4StopEv",
     "_ZN8switchml7Context14AllReduceAsyncEPvS1_mNS_8DataTypeENS_18AllReduceOperationE",
+    "getaddrinfo",
 )
 FAULTS = (
     str(CPP / "faults.cpp"),
@@ -38,6 +43,13 @@ FAULTS = (
     *(f"-Wl,--wrap={name}" for name in WRAPPED),
 )
 """Arguments of the compiler for a library with faults."""
+# Without a sanitizer it is in the tests with a library that passes for the real one.
+BUILDS = {
+    "thread": (SANITIZING, SANITIZERS["thread"], *SANITIZED),
+    "address": (
+        SANITIZING, SANITIZERS["address"], "-fno-sanitize-recover=all", *SANITIZED, "-DOTHER_ABI",
+    ),
+}  # fmt: skip
 GROUP_MS = round(1000 * GROUP)
 RENAMED = (*unprivileged.unshare("--uts"), "sh", "-c", 'hostname "$0" && exec "$@"')
 TERMS = {"timeout": 1, "timeout_threshold": 100, "timeout_threshold_increment": 600}
@@ -77,6 +89,19 @@ def unite(directory: Path) -> Path:
     unit = directory / "unit.cpp"
     unit.write_text(MARKS + "".join(f'#include "{name}"\n' for name in names))
     return unit
+
+
+def sanitized(factory: pytest.TempPathFactory, name: str) -> Path:
+    """Return the program of all scenarios, compiled once a run with one of BUILDS."""
+
+    def make(directory: Path) -> None:
+        prefix = installed_prefix(factory, name)
+        shutil.copy(prefix / "switchml.cfg", directory)
+        render(directory)
+        sources = [CPP / "delegate.cpp", unite(directory)]
+        compiled("delegate", sources, prefix, directory, *BUILDS[name], *FAULTS)
+
+    return once(factory, f"delegate-{name}", make) / "delegate"
 
 
 def compile_alone(name: str, directory: Path, sanitizer: str) -> Path:

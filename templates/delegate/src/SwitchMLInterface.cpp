@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "SwitchMLJoining.hpp"
+#include "base/say.hpp"
 #include "sum/SwitchMLReduction.hpp"
 
 namespace switchml_torch {
@@ -159,6 +160,7 @@ class Face final : public Interface {
             std::chrono::milliseconds timeout, const Exchange& exchange) override {
     const Visit visit;
     auto& own = process();
+    own.runtime.disown(contexts);
     try {
       joinRanks({own.runtime, own.groups, own.claims, statistics, own.report, endProcess}, contexts,
                 rank, size, timeout, exchange);
@@ -175,6 +177,7 @@ class Face final : public Interface {
     if (group == nullptr || !own.runtime.end(group)) {
       return;
     }
+    own.claims.reservation.end();
     if (!own.runtime.library.lost()) {
       own.printHint(*group);
       if (group->recovery) {
@@ -184,9 +187,9 @@ class Face final : public Interface {
         group->liveness->leave();
       }
     }
-    own.claims.mark.reset();
+    own.claims.name.reset();
     // Until here a warning of another rank could have stopped the context of a new group.
-    own.claims.taken = false;
+    own.claims.reservation.release();
     own.report.wake();
   }
 

@@ -1,5 +1,6 @@
 #include "SwitchMLJoining.hpp"
 
+#include "base/say.hpp"
 #include "recover/SwitchMLFailover.hpp"
 #include "recover/SwitchMLHeartbeat.hpp"
 #include "sum/SwitchMLOverflow.hpp"
@@ -15,6 +16,8 @@ constexpr milliseconds kStopForOthers = std::chrono::seconds(5);
 constexpr milliseconds kStartAgain = std::chrono::seconds(45);
 constexpr Heartbeat::Times kHeartbeatTimes{std::chrono::seconds(5), std::chrono::minutes(1)};
 constexpr const char* kOther = "another process group delegates";
+constexpr const char* kOtherMade = "another process group is being made";
+constexpr const char* kOtherEnds = "the process group that delegated is ending";
 
 /// Steps by which a group uses the context again after a failure.
 std::vector<Failover::Step> stepsBack(const BringUp& bringUp) {
@@ -40,8 +43,8 @@ std::vector<Failover::Step> stepsBack(const BringUp& bringUp) {
       }};
 }
 
-/// A new group of this rank. It has the claim on SwitchML from its first answer on, and gives it
-/// back unless the group delegates.
+/// A new group of this rank. It has the reservation of SwitchML from its first answer on, and
+/// releases it unless the group delegates.
 class Joining {
  public:
   Joining(const JoiningParts& parts, const std::vector<const void*>& contexts, int rank, int size,
@@ -58,9 +61,9 @@ class Joining {
     group_.rank = static_cast<std::size_t>(rank);
   }
   ~Joining() {
-    if (claims_) {
+    if (reserved_) {
       group_.recovery.reset();  // could stop the context of the next group
-      parts_.claims.taken = false;
+      parts_.claims.reservation.release();
     }
   }
   Joining(const Joining&) = delete;
@@ -100,23 +103,26 @@ class Joining {
 
   Capabilities capabilities() {
     auto& library = parts_.runtime.library;
-    if (library.state() == Library::State::kStopping && !parts_.claims.taken) {
+    auto& reservation = parts_.claims.reservation;
+    if (library.state() == Library::State::kStopping &&
+        reservation.state() == Reservation::State::kFree) {
       static_cast<void>(
           library.stoppedWithin(between(kStopAfterFailure, timeout_), library.epoch()));
     }
-    std::unique_lock<std::mutex> lock(parts_.claims.mutex);
-    try {
-      capabilities_ = findCapabilities();
-    } catch (const std::exception& error) {
-      capabilities_ = unusable(text("unusable switchml.cfg: ", error.what()));
-    }
-    claims_ = capabilities_.able();
-    if (claims_) {
-      parts_.claims.taken = true;
+    capabilities_ = reserve();
+    if (reserved_) {
+      try {
+        capabilities_ = findCapabilities();
+      } catch (const std::exception& error) {
+        capabilities_ = unusable(text("unusable switchml.cfg: ", error.what()));
+      }
+      if (!capabilities_.able()) {
+        reserved_ = false;
+        reservation.release();
+      }
     }
     first_ = library.epoch() == 0;
-    const bool starts = claims_ && library.state() != Library::State::kRunning;
-    lock.unlock();
+    const bool starts = reserved_ && library.state() != Library::State::kRunning;
     auto ready = starts && usesSwitch(general()) ? reachController() : Capabilities();
     if (!ready.able()) {
       outcome_.step = Step::kController;
@@ -144,12 +150,20 @@ class Joining {
     return out;
   }
 
-  Capabilities findCapabilities() {
+  /// Why SwitchML cannot be reserved while another group has it.
+  static Capabilities refused(Reservation::State other) {
+    return other == Reservation::State::kDelegating  ? Capabilities::busy(kOther)
+           : other == Reservation::State::kBeingMade ? Capabilities::unable(kOtherMade)
+                                                     : Capabilities::unable(kOtherEnds);
+  }
+
+  /// Reserves SwitchML for this group, or says why not.
+  Capabilities reserve() {
     auto& library = parts_.runtime.library;
     const auto& state = parts_.runtime.state.get();
-    auto& config = loaded_.config;
-    const bool started = library.epoch() != 0;
-    const bool claimed = parts_.claims.taken;
+    auto& reservation = parts_.claims.reservation;
+    const auto other = reservation.state();
+    const bool delegates = other == Reservation::State::kDelegating;
     if (isSet("SWITCHML_DISABLE")) {
       return Capabilities::unable("SWITCHML_DISABLE is set");
     }
@@ -159,26 +173,25 @@ class Joining {
     if (library.lost()) {
       return Capabilities::unable(kForked);
     }
-    if (claimed && state.kind == DelegationState::Kind::kSuspended) {
-      return Capabilities::busy(kOther);  // which returns
+    if (delegates && state.kind == DelegationState::Kind::kSuspended) {
+      return refused(other);  // the group returns
     }
     if (state.kind != DelegationState::Kind::kDelegating) {
-      const auto stays = claimed ? "" : library.obstacle();
-      if (claimed || !stays.empty()) {
+      const auto stays = other != Reservation::State::kFree ? "" : library.obstacle();
+      if (delegates || !stays.empty()) {
         return Capabilities::unable(
             text("SwitchML was given up: ", state.why, stays.empty() ? "" : "; ", stays));
       }
     }
-    if (started) {
-      config = Library::config();
-      if (config.general_.num_workers > size_) {
-        const auto why =
-            text("the group has ", size_, " of the ", config.general_.num_workers, " workers");
-        return claimed ? Capabilities::busy(why) : Capabilities::unable(why);
+    if (library.epoch() != 0) {
+      const int workers = library.config()->general_.num_workers;
+      if (workers > size_) {
+        const auto why = text("the group has ", size_, " of the ", workers, " workers");
+        return delegates ? Capabilities::busy(why) : Capabilities::unable(why);
       }
     }
-    if (claimed) {
-      return Capabilities::busy(kOther);
+    if (other != Reservation::State::kFree) {
+      return refused(other);
     }
     if (group_.contexts.empty()) {
       return Capabilities::unable("the group has no Gloo device");
@@ -190,7 +203,19 @@ class Joining {
       return Capabilities::busy(
           text("group ", number_, " of ", size_, " ranks, and SWITCHML_GROUP=", settings_.group));
     }
-    if (!started) {
+    const auto before = reservation.reserve();
+    reserved_ = before == Reservation::State::kFree;
+    return reserved_ ? Capabilities() : refused(before);
+  }
+
+  /// Reads the configuration, unless SwitchML has one already. Called with the reservation.
+  Capabilities findCapabilities() {
+    auto& library = parts_.runtime.library;
+    auto& config = loaded_.config;
+    const bool started = library.epoch() != 0;
+    if (started) {
+      config = *library.config();
+    } else {
       if (auto out = loadConfig(loaded_, rank_, size_); !out.able()) {
         return out;
       }
@@ -204,7 +229,7 @@ class Joining {
       return unusable(text(source, " rank = ", general().rank, ", the process has rank ", rank_));
     }
     if (!started && config.general_.backend == "dpdk") {
-      fillInDpdk(loaded_);
+      fillInDpdk(loaded_, between(BringUp::kController, timeout_));
     }
     if (const auto wrong = objection(config); !wrong.empty()) {
       return unusable(wrong);
@@ -335,11 +360,14 @@ class Joining {
       group_.liveness->begin();
     }
     group_.firstSequence = parts_.runtime.order.take(0);
-    parts_.groups.begin(group_.contexts[0]);
-    parts_.claims.mark = std::make_unique<Descriptor>(SocketName::open());
-    static_cast<void>(delegatingName(getpid()).bind(*parts_.claims.mark));
+    const auto* const context = group_.contexts[0];
+    parts_.claims.name.emplace(delegatingName());
+    parts_.claims.reservation.delegate();
+    reserved_ = false;  // it is the group's
     parts_.runtime.begin(std::move(group_));
-    claims_ = false;
+    if (!parts_.groups.begin(context)) {
+      throw std::runtime_error("the process group has ended while it was made");
+    }
   }
 
   std::string where() const {
@@ -374,7 +402,7 @@ class Joining {
   Capabilities own_;           // its answer in the newest step
   Message all_;                // what all have made of that
   const bool helper_ = descendsFromDelegating();
-  bool claims_ = false;
+  bool reserved_ = false;
   bool first_ = false;  // the context was never started
   Ring ring_;
   Delegation group_;

@@ -1,21 +1,24 @@
 /// A new process group, whose ranks agree in rounds on whether it delegates.
 #pragma once
 
+#include <optional>
+
+#include "base/names.hpp"
 #include "join/SwitchMLGroups.hpp"
+#include "join/reservation.hpp"
 #include "report/SwitchMLReport.hpp"
 #include "sum/SwitchMLBringUp.hpp"
 
 namespace switchml_torch {
 
-/// What the groups of a process share while they are made: one of them has the claim on SwitchML.
+/// What the groups of a process share while they are made.
 struct Claims {
-  std::mutex mutex;                 // of a group that looks whether it may have the claim
-  std::atomic<bool> taken{false};   // by a group that delegates, or may
+  Reservation reservation;
   std::atomic<bool> joined{false};  // a group was made
   std::atomic<bool> warned{false};
 
-  // Of the group that has the claim.
-  std::unique_ptr<Descriptor> mark;  // by which child processes know that this one delegates
+  // Of the group that has the reservation.
+  std::optional<HeldName> name;  // by which child processes know that this one delegates
   struct {
     std::string controller;
     std::string why;

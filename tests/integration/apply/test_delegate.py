@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,19 +12,11 @@ from pathlib import Path
 
 import pytest
 from support import messages, metrics, unprivileged, waiting
-from support.delegate import CPP, FAULTS, GROUP_MS, compile_alone, compiled, render, run, unite
-from support.simulator import SANITIZED, SANITIZERS, SANITIZING, installed_prefix
+from support.delegate import BUILDS, GROUP_MS, compile_alone, render, run, sanitized
 from support.waiting import captured
 
 from patchgen.system.ports import free_port
 
-# Without a sanitizer it is in the tests with a library that passes for the real one.
-BUILDS = {
-    "thread": (SANITIZING, SANITIZERS["thread"], *SANITIZED),
-    "address": (
-        SANITIZING, SANITIZERS["address"], "-fno-sanitize-recover=all", *SANITIZED, "-DOTHER_ABI",
-    ),
-}  # fmt: skip
 LIMIT_MS = 2 * waiting.LIMIT_MS  # sanitizers take their time
 LATE = messages.LATE.format(LIMIT_MS)
 GLOO = f"{messages.STAYS}: "
@@ -33,12 +24,7 @@ GLOO = f"{messages.STAYS}: "
 
 @pytest.fixture(scope="session", params=list(BUILDS))
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp(f"delegate-{request.param}")
-    prefix = installed_prefix(tmp_path_factory, request.param)
-    shutil.copy(prefix / "switchml.cfg", directory)
-    render(directory)
-    sources = [CPP / "delegate.cpp", unite(directory)]
-    return compiled("delegate", sources, prefix, directory, *BUILDS[request.param], *FAULTS)
+    return sanitized(tmp_path_factory, request.param)
 
 
 def delegated(program: Path, scenario: str, size: int, limit_ms: int, scratch: Path) -> list[str]:

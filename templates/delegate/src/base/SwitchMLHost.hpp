@@ -10,25 +10,20 @@
 #include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <pthread.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <cctype>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <stdexcept>
-#include <utility>
 #include <vector>
 
 #include "base/SwitchMLText.hpp"
 #include "base/cores.hpp"
+#include "base/descriptor.hpp"
 
 namespace switchml_torch {
 
@@ -137,24 +132,6 @@ inline std::string fillIn(const std::string& whole, const std::map<std::string, 
   }
   return missing + out;
 }
-
-/// An open file descriptor, closed where this ends; negative where opening it failed.
-class Descriptor {
- public:
-  explicit Descriptor(int number) noexcept : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) {
-      close(number_);
-    }
-  }
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-
-  int get() const noexcept { return number_; }
-
- private:
-  int number_;
-};
 
 /// Writes all of it, and closes the file, which may be null. False where that fails, with errno.
 inline bool writeAll(std::FILE* file, const std::string& content) {
@@ -319,118 +296,5 @@ inline std::vector<unsigned> inOrder(const CoreSet& all, const CoreSet& near,
                    [&place](unsigned a, unsigned b) { return place(a) < place(b); });
   return out;
 }
-
-/// Name of a socket that is no file, and exists as long as a process that has bound it.
-class SocketName {
- public:
-  explicit SocketName(const std::string& name) {
-    address_.sun_family = AF_UNIX;
-    constexpr auto kMost = sizeof address_.sun_path - 1;
-    const auto shown = name.substr(0, kMost);  // behind a 0: no file
-    std::copy(shown.begin(), shown.end(), address_.sun_path + 1);
-    size_ = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + shown.size());
-  }
-
-  static Descriptor open() { return Descriptor(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)); }
-
-  /// True where it is that of `socket` now.
-  bool bind(const Descriptor& socket) const {
-    return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address_), size_) == 0;
-  }
-
-  /// True where a process has it.
-  bool exists() const {
-    const auto socket = open();
-    return connect(socket.get(), reinterpret_cast<const sockaddr*>(&address_), size_) == 0;
-  }
-
- private:
-  sockaddr_un address_{};
-  socklen_t size_;
-};
-
-/// Name of a process while it delegates. Containers may share the network, but not the numbers of
-/// processes.
-inline SocketName delegatingName(pid_t process) {
-  struct stat numbers {};
-  stat("/proc/self/ns/pid", &numbers);
-  return SocketName(text("switchml/delegating/", numbers.st_ino, "/", process));
-}
-
-/// True where this process descends from one that delegates, as a helper of a rank does, which has
-/// the rank's environment.
-inline bool descendsFromDelegating() {
-  for (auto process = getppid(); process > 1;) {
-    if (delegatingName(process).exists()) {
-      return true;
-    }
-    const auto line = firstLine(text("/proc/", process, "/stat"));
-    std::istringstream fields(line.substr(std::min(line.rfind(')') + 1, line.size())));
-    char state = 0;
-    if (!(fields >> state >> process)) {
-      return false;
-    }
-  }
-  return false;
-}
-
-/// Cores that no other rank of a job has on this host. Each is the name of a socket, which exists
-/// as long as the process that made it, however that ends, and is no file.
-class ReservedCores {
- public:
-  /// Takes the first `count` of the cores that are free. Throws std::invalid_argument where there
-  /// are fewer, with the reason that others are not known. `job` is the same on all ranks of a job.
-  CoreSet take(const std::string& job, const std::vector<unsigned>& from, std::size_t count,
-               const std::string& reason = "") {
-    CoreSet taken;
-    std::vector<unsigned> busy;
-    for (const auto core : from) {
-      if (taken.size() == count) {
-        break;
-      }
-      if (reserve(job, core)) {
-        taken.insert(core);
-      } else {
-        busy.push_back(core);
-      }
-    }
-    if (taken.size() < count) {
-      throw std::invalid_argument(
-          text("cores = ", kAuto, ": the client's threads need ", count,
-               count == 1 ? " core" : " cores", ", and this process may use ", from.size(),
-               busy.empty() ? "" : text(", of which others have ", joined(busy, ",")), reason,
-               "; set num_worker_threads, or give the ranks more cores"));
-    }
-    return taken;
-  }
-
-  /// Keeps them until the process ends. A child that is forked has none of them.
-  void keep() {
-    using Sockets = std::vector<Descriptor>;
-    static std::atomic<Sockets*> kept{nullptr};
-    if (const std::unique_ptr<Sockets> earlier(kept.exchange(nullptr)); earlier) {
-      std::move(earlier->begin(), earlier->end(), std::back_inserter(sockets_));
-    }
-    kept = new Sockets(std::exchange(sockets_, {}));
-    [[maybe_unused]] static const int registered =
-        pthread_atfork(nullptr, nullptr, [] { delete kept.exchange(nullptr); });
-  }
-
- private:
-  /// False where another process has it.
-  bool reserve(const std::string& job, unsigned core) {
-    auto made = SocketName::open();
-    if (made.get() < 0) {
-      return true;  // nobody here can have such a socket
-    }
-    if (!SocketName(text("switchml/core/", core, "/", job)).bind(made) && errno == EADDRINUSE) {
-      return false;
-    }
-    sockets_.push_back(std::move(made));
-    return true;
-  }
-
-  std::vector<Descriptor> sockets_;
-};
 
 }  // namespace switchml_torch

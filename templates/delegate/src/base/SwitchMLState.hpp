@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -55,13 +54,12 @@ class DelegationState {
   const Value& get() const noexcept { return value_.get(); }
   bool broken() const noexcept { return get().kind == Kind::kBroken; }
 
-  /// Breaks it, and calls `report` before anybody can see that. False where it was broken already.
-  bool fail(const std::string& why, const std::function<void()>& report) {
+  /// Breaks it. False where it was broken already.
+  bool fail(const std::string& why) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (broken()) {
       return false;
     }
-    report();
     value_.set({Kind::kBroken, why, get().failure});
     return true;
   }

@@ -1,4 +1,4 @@
-/// Lines for the user, numbers from the environment, and limits.
+/// Texts, numbers from the environment, and limits.
 #pragma once
 
 #include <algorithm>
@@ -85,8 +85,6 @@ inline std::size_t copyText(const std::string& text, char* buffer, std::size_t c
   }
   return text.size() + 1;
 }
-
-inline void say(const std::string& line) { std::fprintf(stderr, "switchml: %s\n", line.c_str()); }
 
 constexpr const char* kStaysWithGloo = "allreduce stays with Gloo";
 

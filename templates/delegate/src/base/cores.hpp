@@ -54,8 +54,10 @@ inline std::string firstLine(const std::string& path) {
 
 constexpr const char* kProc = "/proc";
 
-/// Parent of a process; 0 where it has none in this namespace, or where /proc does not say.
-inline pid_t parentOf(pid_t process, const std::string& proc = kProc) {
+/// Parent of a process, which is a number or "self"; 0 where it has none in this namespace, or
+/// where /proc does not say.
+template <typename Process>
+pid_t parentOf(const Process& process, const std::string& proc = kProc) {
   const auto line = firstLine(text(proc, "/", process, "/stat"));
   std::istringstream fields(line.substr(std::min(line.rfind(')') + 1, line.size())));
   char state = 0;

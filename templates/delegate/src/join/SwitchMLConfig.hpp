@@ -3,12 +3,14 @@
 #pragma once
 
 #include <switchml/context.h>
-#include <sys/syscall.h>
 
 #include <climits>
 #include <exception>
 
 #include "base/SwitchMLHost.hpp"
+#include "base/SwitchMLThreads.hpp"
+#include "base/file.hpp"
+#include "base/reserved_cores.hpp"
 #include "join/SwitchMLAgreement.hpp"
 #include "join/SwitchMLSettings.hpp"
 
@@ -43,31 +45,6 @@ inline std::vector<Place> configPlaces() {
   return {{"/etc/switchml.cfg", true},
           {here + "switchml.cfg", false},
           {text(here, "switchml-", hostName(), ".cfg"), false}};
-}
-
-/// Why others than this user and root could have written the file, or put it in its place; and what
-/// to do about it. A configuration can name code to load. Empty where nobody could.
-inline std::string writableByOthers(const std::string& path) {
-  const auto directoryOf = [](const std::string& file) {
-    return file.substr(0, std::max<std::size_t>(file.rfind('/'), 1));
-  };
-  const std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr),
-                                                         std::free);
-  const std::string file = real ? real.get() : path;  // a link in a safe directory may lead to it
-  for (const auto& one : {directoryOf(path), directoryOf(file), file}) {
-    struct stat found {};
-    if (stat(one.c_str(), &found) != 0) {
-      return text(one, ": ", std::strerror(errno));
-    }
-    if (found.st_uid != geteuid() && found.st_uid != 0) {
-      return text(one, " belongs to user ", found.st_uid, "; name the file in SWITCHML_CONFIG");
-    }
-    if ((found.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-      return text(one, " can be written by others; run `chmod go-w ", one,
-                  "`, or name the file in SWITCHML_CONFIG");
-    }
-  }
-  return "";
 }
 
 /// One worker alone has nothing to sum, the dummy backend talks to nobody, bypass does not convert
@@ -329,21 +306,6 @@ inline std::string termsOf(const switchml::Config& whole, const Settings& settin
       settings.quantization.terms(), allowed);
 }
 
-inline std::string pathOf(const Descriptor& file) { return text("/proc/self/fd/", file.get()); }
-
-inline Descriptor memoryFile(const std::string& content) {
-#ifdef SYS_memfd_create
-  constexpr long kCreate = SYS_memfd_create;
-#else  // the headers are those of a kernel before 3.17
-  constexpr long kCreate = 319;  // of x86-64
-#endif
-  Descriptor file(static_cast<int>(syscall(kCreate, "switchml.cfg", /*MFD_CLOEXEC*/ 1U)));
-  if (file.get() < 0 || !writeAll(std::fopen(pathOf(file).c_str(), "we"), content)) {
-    throw std::runtime_error(text("no file in memory can be had: ", std::strerror(errno)));
-  }
-  return file;
-}
-
 struct Loaded {
   switchml::Config config;
   std::string place = "the configuration in use";
@@ -351,14 +313,30 @@ struct Loaded {
   ReservedCores cores;
 };
 
-/// Fills in what depends on this host. Throws where that is not possible.
-inline void fillInDpdk([[maybe_unused]] Loaded& loaded) {
+/// IPv4 address that packets of this host to `host` have; empty if there is none. Throws
+/// std::invalid_argument if no server of names answers within `limit`.
+inline std::string sourceAddressWithin(std::chrono::milliseconds limit, const std::string& host) {
+  const auto found = resultWithin(limit, [host] { return sourceAddress(host); });
+  if (!found) {
+    throw std::invalid_argument(text("worker_ip = ", kAuto, ": no address of ", shortened(host),
+                                     " was found within ", limit.count(),
+                                     " ms; set worker_ip, or controller_ip to an address"));
+  }
+  in_addr parsed{};
+  return inet_pton(AF_INET, found->c_str(), &parsed) == 1 ? *found : "";
+}
+
+/// Fills in what depends on this host; names have `limit` to be resolved. Throws where that is not
+/// possible.
+inline void fillInDpdk([[maybe_unused]] Loaded& loaded,
+                       [[maybe_unused]] std::chrono::milliseconds limit) {
 #if defined(DPDK) || defined(SWITCHML_SIMULATOR)
   const auto& general = loaded.config.general_;
   auto& dpdk = loaded.config.backend_.dpdk;
   const auto known = interfaces();
   auto card = namedCard(dpdk.extra_eal_options);
-  const auto other = dpdk.worker_ip_str == kAuto ? sourceAddress(general.controller_ip_str) : "";
+  const bool follows = dpdk.worker_ip_str == kAuto && card.interface.empty();
+  const auto other = follows ? sourceAddressWithin(limit, general.controller_ip_str) : "";
   const auto address = workerAddress(dpdk.worker_ip_str, known, card, other);
   if (card.directory.empty()) {
     const auto owner = std::find_if(known.begin(), known.end(),
@@ -387,30 +365,39 @@ inline void fillInDpdk([[maybe_unused]] Loaded& loaded) {
 #endif
 }
 
+/// Largest configuration, in bytes.
+constexpr std::size_t kMostConfiguration = std::size_t{1} << 20U;
+
 /// Reads the first place that has a file, for this rank of a group, or refuses. Throws where its
 /// values cannot be filled in.
 inline Capabilities loadConfig(Loaded& loaded, int rank, int size) {
-  const auto places = configPlaces();
-  const auto found = std::find_if(places.begin(), places.end(), [](const Place& known) {
-    return std::ifstream(known.path).good();
-  });
-  if (found == places.end()) {
-    const auto textOf = [](const Place& known) { return known.path; };
-    return Capabilities::unable("no switchml.cfg", "looked at " + joined(places, ", ", textOf));
+  std::string missing;
+  for (const auto& place : configPlaces()) {
+    const CheckedFile file(place.path);
+    if (!file.isOpen()) {
+      missing += text(missing.empty() ? "" : ", ", place.path);
+      missing += file.error().empty() ? "" : text(" (", file.error(), ")");
+      continue;
+    }
+    loaded.place = place.path;
+    if (const auto why = place.named ? "" : file.writableByOthers(); !why.empty()) {
+      return Capabilities::unable("a switchml.cfg that others could have written",
+                                  text(place.path, ": ", why));
+    }
+    std::string whole;
+    try {
+      whole = file.read(kMostConfiguration);
+    } catch (const std::runtime_error& error) {
+      return Capabilities::unable("unreadable switchml.cfg", text(place.path, ": ", error.what()));
+    }
+    const auto filled = memoryFile(
+        "switchml.cfg",
+        fillIn(whole, {{"general.rank", rank}, {"general.num_workers", size}}, loaded.filled));
+    return loaded.config.LoadFromFile(pathOf(filled))
+               ? Capabilities()
+               : Capabilities::unable("unreadable switchml.cfg", place.path);
   }
-  const auto& place = loaded.place = found->path;
-  if (const auto why = found->named ? "" : writableByOthers(place); !why.empty()) {
-    return Capabilities::unable("a switchml.cfg that others could have written",
-                                text(place, ": ", why));
-  }
-  std::ifstream file(place, std::ios::binary);
-  const std::string whole{std::istreambuf_iterator<char>(file), {}};
-  const auto filled = memoryFile(
-      fillIn(whole, {{"general.rank", rank}, {"general.num_workers", size}}, loaded.filled));
-  if (!file || !loaded.config.LoadFromFile(pathOf(filled))) {
-    return Capabilities::unable("unreadable switchml.cfg", place);
-  }
-  return {};
+  return Capabilities::unable("no switchml.cfg", "looked at " + missing);
 }
 
 }  // namespace switchml_torch

@@ -38,14 +38,20 @@ class Groups {
     }
   }
 
-  /// Counts anew from here on, where the group that owns `context` delegates.
-  void begin(const void* context) {
+  /// Counts anew from here on, where the group that owns `context` delegates. False if the group
+  /// has been removed.
+  bool begin(const void* context) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = find(context);
+    if (found == groups_.end()) {
+      return false;
+    }
     for (auto& group : groups_) {
       group.bytes = 0;
     }
-    busiest_ = delegating_ = *find(context);
+    busiest_ = delegating_ = *found;
     delegated_ = 0;
+    return true;
   }
 
   /// Counts bytes of the delegating group. Lock-free.

@@ -1,6 +1,7 @@
 /// Outcome of the steps by which the ranks of a new group agree.
 #pragma once
 
+#include "base/say.hpp"
 #include "join/SwitchMLAgreement.hpp"
 #include "join/SwitchMLSettings.hpp"
 

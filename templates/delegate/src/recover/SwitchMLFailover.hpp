@@ -122,11 +122,18 @@ class Failover final : public Recovery {
   Memory admit(std::uint64_t job, bool begins, std::size_t bytes) override {
     std::unique_lock<std::mutex> lock(mutex_);
     auto& slot = slotOf(job);
+    Memory larger;
     for (std::uint64_t counted = 0;;) {
       changed_.wait(lock, [&] {
         return state_ != State::kRunning || (job < finished_ + kWindow && !slot.used);
       });
       awaitRing(lock);
+      if (state_ == State::kRunning && slot.capacity < bytes && !larger) {
+        lock.unlock();
+        larger = Memory(new std::uint64_t[bytes / sizeof(std::uint64_t) + 1]);
+        lock.lock();
+        continue;
+      }
       if (state_ != State::kRing || counted == failures_) {
         break;
       }
@@ -144,7 +151,7 @@ class Failover final : public Recovery {
       return nullptr;
     }
     if (slot.capacity < bytes) {
-      slot.memory = Memory(new std::uint64_t[bytes / sizeof(std::uint64_t) + 1]);
+      slot.memory = std::move(larger);
       slot.capacity = bytes;
     }
     slot.bytes = bytes;
@@ -310,14 +317,19 @@ class Failover final : public Recovery {
       warnLast(news);
     }
     collectives_.abort();
-    if (before == State::kRing && rank_ == 0) {
-      delegate_.say(text(why, "; ", counters_.calls - callsBefore_,
-                         " allreduces went over Gloo, in ", counters_.seconds() - secondsBefore_,
-                         " s"));
-    }
+    const auto line = before == State::kRing && rank_ == 0
+                          ? text(why, "; ", counters_.calls - callsBefore_,
+                                 " allreduces went over Gloo, in ",
+                                 counters_.seconds() - secondsBefore_, " s")
+                          : "";
+    const auto say = delegate_.say;  // this may end as soon as it is closed
     lock.lock();
     state_ = state_ == State::kLeaving ? State::kLeft : State::kClosed;
     changed_.notify_all();
+    lock.unlock();
+    if (!line.empty()) {
+      say(line);
+    }
     return before;
   }
 

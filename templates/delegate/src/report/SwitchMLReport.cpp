@@ -2,6 +2,7 @@
 
 #include <system_error>
 
+#include "base/say.hpp"
 #include "join/SwitchMLConfig.hpp"
 
 namespace switchml_torch {
@@ -67,19 +68,22 @@ std::string Report::metricsPage(bool last) const {
 
 void Report::start(int rank) {
   MetricsTarget target;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (writer_ || runtime_.library.lost() || !target.read().empty() || target.directory.empty()) {
+  if (runtime_.library.lost() || !target.read().empty() || target.directory.empty() ||
+      started_.exchange(true)) {
     return;
   }
   try {
-    writer_ = std::make_unique<metrics::Writer>(
+    auto writer = std::make_unique<metrics::Writer>(
         metrics::filePath(target.directory, rank), std::chrono::seconds(target.seconds),
         [this](bool last) { return metricsPage(last); },
         [](const std::string& why) {
           say(text("warning: the metrics are not written, and will be tried again: ", why));
         });
     on_exit(atExit_, nullptr);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    writer_ = std::move(writer);
   } catch (const std::system_error& error) {
+    started_ = false;
     say(text("warning: the metrics are not written: ", error.what()));
   }
 }

@@ -56,6 +56,7 @@ class Report {
   const Groups& groups_;
   const Statistics& statistics_;
   const ExitHook atExit_;
+  std::atomic<bool> started_{false};
   std::mutex mutex_;
   std::unique_ptr<metrics::Writer> writer_;
 };

@@ -152,11 +152,12 @@ Library::Clock::time_point Library::turn(const JobPtr& job) { return job->jobs->
 Library::End Library::wait(const JobPtr& job, Clock::time_point deadline,
                            const std::function<bool()>& isLost) {
   const auto end = job->jobs->wait(*job, deadline, isLost);
+  std::array<std::shared_ptr<void>, 2> released;  // by this thread, without the lock
   if (end == End::kFinished) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (const auto found = std::find(kept_.begin(), kept_.end(), job); found != kept_.end()) {
       kept_.erase(found);
-      job->memory = {};  // by this thread
+      released.swap(job->memory);
     }
   }
   return end;
@@ -182,14 +183,19 @@ std::uint64_t Library::epoch() {
   return jobs_->epoch;
 }
 
-const switchml::Config& Library::config() { return context().GetConfig(); }
+std::shared_ptr<const switchml::Config> Library::config() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return config_;
+}
 
-std::string Library::obstacle() {
+std::string Library::obstacle() { return obstacle(config()); }
+
+std::string Library::obstacle(const std::shared_ptr<const switchml::Config>& known) {
   const auto now = state();
   if (now == State::kNotStarted) {
     return "";
   }
-  if (!startsAgain(config().general_)) {
+  if (!known || !startsAgain(known->general_)) {
     return "the client library starts once in a process, without its fix `restart`";
   }
   return now == State::kStopped ? "" : "the SwitchML context has not stopped";
@@ -210,7 +216,7 @@ std::string Library::start(const switchml::Config& config, std::chrono::millisec
   if (state_ == State::kRunning) {
     return "";
   }
-  if (auto why = obstacle(); !why.empty()) {
+  if (auto why = obstacle(config_); !why.empty()) {
     return why;
   }
   if (state_.exchange(State::kStarting) == State::kNotStarted &&
@@ -219,6 +225,7 @@ std::string Library::start(const switchml::Config& config, std::chrono::millisec
     return "other code of this process has used the SwitchML context";
   }
   const auto jobs = std::make_shared<Jobs>(jobs_->epoch + 1);
+  config_ = std::make_shared<const switchml::Config>(config);
   lock.unlock();
   if (usesSwitch(config.general_) && config.general_.backend == "rdma") {
     // Memory that is registered with the card must not part from it in a process that forks.
@@ -235,8 +242,10 @@ std::string Library::start(const switchml::Config& config, std::chrono::millisec
     if (!context().Start(&own)) {
       return "see its messages";
     }
+    const auto used = std::make_shared<const switchml::Config>(context().GetConfig());
     std::unique_lock<std::mutex> mine(mutex_);
     if (state_ == State::kStarting) {
+      config_ = used;
       state_ = State::kRunning;
       jobs_ = jobs;
       counts_ = true;
@@ -271,7 +280,11 @@ void Library::stop(std::uint64_t epoch) {
     state_ = State::kStopping;
     try {
       std::thread([this, epoch, idle = jobs_->unfinished == 0] {
-        if (this->epoch() == epoch) {
+        std::unique_lock<std::mutex> submitting(mutex_);
+        submitted_.wait(submitting, [this] { return submissions_ == 0; });
+        const bool stops = jobs_->epoch == epoch;
+        submitting.unlock();
+        if (stops) {
           stopContext(idle);
         }
       }).detach();
@@ -293,7 +306,7 @@ bool Library::stoppedWithin(std::chrono::milliseconds limit, std::uint64_t epoch
 
 std::string Library::submit(const std::shared_ptr<void>& in, const std::shared_ptr<void>& out,
                             std::uint64_t numel, Element element, JobPtr& job) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   if (state_ != State::kRunning) {
     return "the SwitchML context is being stopped";
   }
@@ -304,6 +317,10 @@ std::string Library::submit(const std::shared_ptr<void>& in, const std::shared_p
   kept_.push_back(std::make_shared<Job>(Job{jobs_, {in, out}}));
   job = kept_.back();
   jobs_->add(job);
+  ++submissions_;
+  lock.unlock();
+  const std::unique_ptr<Library, void (*)(Library*)> submission(
+      this, [](Library* library) { library->endSubmission(); });
   try {
     std::function<void()> end = [job] { job->jobs->end(*job); };
     job->given = context().AllReduceAsync(in.get(), out.get(), numel, type, switchml::SUM);
@@ -314,6 +331,12 @@ std::string Library::submit(const std::shared_ptr<void>& in, const std::shared_p
     jobs_->end(*job);
     return error.what();
   }
+}
+
+void Library::endSubmission() noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  --submissions_;
+  submitted_.notify_all();
 }
 
 void Library::release() {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <mutex>
 
 #include "SwitchMLInterface.hpp"
@@ -61,8 +62,8 @@ class Library {
   /// Number of the newest start; 0 where there was none.
   std::uint64_t epoch();
 
-  /// The configuration that it was started with.
-  static const switchml::Config& config();
+  /// The configuration of the newest start; null where there was none.
+  std::shared_ptr<const switchml::Config> config();
 
   /// Why it cannot be started; empty where it can.
   std::string obstacle();
@@ -82,7 +83,7 @@ class Library {
   /// False where what was started then has not stopped when the limit has passed.
   bool stoppedWithin(std::chrono::milliseconds limit, std::uint64_t epoch);
 
-  /// Gives it a job: the sum of so many words, which may take their place. Keeps the memory until
+  /// Gives it a job, without a lock: the sum of so many words, which may take their place. Keeps the memory until
   /// the job has finished, or the context has stopped. Returns why it does not take the job; it may
   /// have it all the same where `job` is set.
   std::string submit(const std::shared_ptr<void>& in, const std::shared_ptr<void>& out,
@@ -105,10 +106,16 @@ class Library {
   Packets packets() const;
 
  private:
+  std::string obstacle(const std::shared_ptr<const switchml::Config>& known);
+  void endSubmission() noexcept;
+
   std::mutex mutex_;
   std::atomic<State> state_;
   std::atomic<bool> counts_{false};  // it was started once
   std::shared_ptr<Jobs> jobs_;       // since the newest start
+  std::shared_ptr<const switchml::Config> config_;
+  std::condition_variable submitted_;
+  unsigned submissions_ = 0;  // under way
   // A list has another layout in each ABI of the C++ library, and the linker would mix its
   // functions with those of torch's.
   std::vector<JobPtr> kept_;  // that have not finished

@@ -1,6 +1,7 @@
 #include "sum/SwitchMLReduction.hpp"
 
 #include "base/SwitchMLQuantize.hpp"
+#include "base/say.hpp"
 #include "sum/SwitchMLOverflow.hpp"
 
 namespace switchml_torch {

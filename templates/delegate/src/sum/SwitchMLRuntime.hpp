@@ -1,12 +1,13 @@
 /// The client library of this process, and the group that gives it jobs: how a failure and the end
 /// of the group move both.
 ///
-/// A failure is printed first, then the state shows it; then the other ranks are warned, and after
-/// that the context is stopped, which wakes those that wait for it. No lock is held when Gloo is
-/// called.
+/// The state shows a failure first; then the other ranks are warned, and after that the context is
+/// stopped, which wakes those that wait for it. At last the failure is printed. No lock is held when
+/// Gloo is called or a line is printed.
 #pragma once
 
 #include "base/SwitchMLState.hpp"
+#include "base/say.hpp"
 #include "join/SwitchMLSettings.hpp"
 #include "sum/SwitchMLLibrary.hpp"
 #include "sum/SwitchMLOrder.hpp"
@@ -75,6 +76,16 @@ class Runtime {
     group_.store(&groups_.get(), std::memory_order_release);
   }
 
+  /// Called when a group is made. A context of it may have the address of one that the process had
+  /// from which this one was forked, and that is no more.
+  void disown(const std::vector<const void*>& contexts) noexcept {
+    for (const auto* const context : contexts) {
+      if (const auto* const inherited = groupOf(context); inherited != nullptr) {
+        end(inherited);
+      }
+    }
+  }
+
   /// Ends the delegation of `group`. False where it had ended.
   bool end(const Delegation* group) noexcept {
     return group_.compare_exchange_strong(group, nullptr);
@@ -85,12 +96,11 @@ class Runtime {
     if (epoch != library.epoch()) {
       return;
     }
-    const auto print = [&] {
+    if (disable(why, epoch, &Recovery::giveUp)) {
       const auto counted = library.packets().words();
       say(text("error: ", why, counted.empty() ? "" : " (" + counted + ")",
                "; this rank no longer uses SwitchML"));
-    };
-    disable(why, epoch, print, &Recovery::giveUp);
+    }
   }
   void fail(const std::string& why) { fail(why, library.epoch()); }
 
@@ -110,8 +120,7 @@ class Runtime {
 
   /// All calls fail from here on; nothing is printed, and no other rank is warned.
   void close(const std::string& why) {
-    disable(
-        why, library.epoch(), [] {}, &Recovery::close);
+    disable(why, library.epoch(), &Recovery::close);
     if (const auto* const found = group(); found != nullptr && found->liveness) {
       found->liveness->close();
     }
@@ -137,10 +146,10 @@ class Runtime {
 
  private:
   /// `end` comes before the stop, which wakes those that wait for the library: their reason would
-  /// be another.
-  void disable(const std::string& why, std::uint64_t epoch, const std::function<void()>& report,
+  /// be another. False if all calls have failed before.
+  bool disable(const std::string& why, std::uint64_t epoch,
                void (Recovery::*end)(const std::string&)) {
-    const bool first = state.fail(why, report);
+    const bool first = state.fail(why);
     const auto* const found = group();
     if (found != nullptr && found->recovery && !library.lost()) {
       ((*found->recovery).*end)(why);
@@ -149,6 +158,7 @@ class Runtime {
       library.stop(epoch);
       order.wake();
     }
+    return first;
   }
 
   std::atomic<const Delegation*> group_;

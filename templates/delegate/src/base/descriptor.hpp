@@ -1,0 +1,28 @@
+/// An open file descriptor.
+#pragma once
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace switchml_torch {
+
+/// Closes the descriptor at its end; negative if opening it failed.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) noexcept : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) {
+      close(number_);
+    }
+  }
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+
+  int get() const noexcept { return number_; }
+
+ private:
+  int number_;
+};
+
+}  // namespace switchml_torch
