@@ -407,7 +407,8 @@ void crossed(const Rank& me) {
   first.join();
 }
 
-/// Groups are made by two threads while the context of a failed group has to start anew.
+/// While a thread starts the context of a failed group anew, which takes a while, another one makes a
+/// group.
 void restarted(const Rank& me) {
   for (int round = 0; round < 10; ++round) {
     const auto number = std::to_string(round);
@@ -423,9 +424,14 @@ void restarted(const Rank& me) {
       const auto outcome = group.allreduce(tensor).get();
       check(outcome.error.empty(), outcome.error);
     };
-    std::thread other(use, "a");
+    std::promise<void> reserved;
+    std::thread first([&] {
+      DirectoryStore::onAccess("capabilities", [&] { reserved.set_value(); });
+      use("a");
+    });
+    reserved.get_future().wait();
     use("b");
-    other.join();
+    first.join();
   }
 }
 

@@ -183,7 +183,8 @@ def test_groups_of_two_threads_that_cross(
 def test_two_threads_make_groups_while_the_context_starts_anew(
     program: Path, tmp_path: Path
 ) -> None:
-    run(program, "restarted", 2, tmp_path)
+    env = {-1: {"FAULT": "slow-start", "FAULT_MS": "30"}}
+    run(program, "restarted", 2, tmp_path, env=env)
 
 
 @pytest.mark.parametrize("program", BUILDS, indirect=True)
