@@ -18,6 +18,7 @@ WAITING = re.compile(
     r"(\.|->)(wait|wait_for|wait_until|join)\([\w{]|sleep_for\(|\bpoll\(&|\.join\(\);"
 )
 REAL = "integration/apply/test_delegate_real.py"
+LOCKS = "integration/apply/test_delegate_locks.py"
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,19 @@ WAITS = {
             "3 s": "kController = std::chrono::seconds(3)",
             "a quarter": "std::min(limit, timeout / 4)",
         },
+    ),
+    "an address of the controller's name (`worker_ip = auto`)": Wait(
+        ("SwitchMLThreads.hpp",),
+        (LOCKS, "test_a_name_is_resolved_in_time"),
+        {
+            "3 s": "kController = std::chrono::seconds(3)",
+            "a quarter": "fillInDpdk(loaded_, between(BringUp::kController, timeout_))",
+        },
+    ),
+    "a core that another rank reserves at the same time": Wait(
+        ("names.cpp",),
+        ("cpp/strangers.cpp", "contestThatDoesNotEnd"),
+        {"1 s": "kLongestContest = std::chrono::seconds(1)"},
     ),
     "the start of the context": Wait(
         ("SwitchMLThreads.hpp", "SwitchMLBringUp.hpp"),
@@ -117,6 +131,11 @@ WAITS = {
         ("SwitchMLMetrics.hpp",),
         ("cpp/metrics.cpp", "stuck"),
         {"2 s": "std::chrono::seconds kLongest{2}"},
+    ),
+    "a reader of stderr": Wait(
+        ("say.hpp",),
+        ("cpp/strangers.cpp", "lines"),
+        {"1 s": "kLongestLine = std::chrono::seconds(1)"},
     ),
 }
 
