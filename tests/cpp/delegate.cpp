@@ -407,8 +407,8 @@ void crossed(const Rank& me) {
   first.join();
 }
 
-/// While a thread starts the context of a failed group anew, which takes a while, another one makes a
-/// group.
+/// While a thread starts the context of a failed group anew, which takes a while, another one makes
+/// a group.
 void restarted(const Rank& me) {
   for (int round = 0; round < 10; ++round) {
     const auto number = std::to_string(round);

@@ -28,13 +28,12 @@ void refuse(const char* name) {
 
 // Stands before the function of this name in the C library. None has more than four arguments, and
 // all of them are passed as whole numbers are.
-#define GUARD(name) \
-  extern "C" long guarded_##name(long one, long two, long three, long four) asm(#name); \
-  long guarded_##name(long one, long two, long three, long four) { \
-    refuse(#name); \
-    static const auto real = \
-        reinterpret_cast<decltype(&guarded_##name)>(dlsym(RTLD_NEXT, #name)); \
-    return real(one, two, three, four); \
+#define GUARD(name)                                                                                \
+  extern "C" long guarded_##name(long one, long two, long three, long four) asm(#name);            \
+  long guarded_##name(long one, long two, long three, long four) {                                 \
+    refuse(#name);                                                                                 \
+    static const auto real = reinterpret_cast<decltype(&guarded_##name)>(dlsym(RTLD_NEXT, #name)); \
+    return real(one, two, three, four);                                                            \
   }
 
 GUARD(clock_nanosleep)

@@ -25,8 +25,7 @@ void states() {
   check(is(DelegationState::Kind::kSuspended, "hung", "hung"), "a group goes over Gloo");
   state.resume();
   check(is(DelegationState::Kind::kDelegating, "", "hung"), "it has returned");
-  check(state.fail("lost"),
-        "first");
+  check(state.fail("lost"), "first");
   check(!state.fail("late"), "second");
   state.resume();
   check(is(DelegationState::Kind::kBroken, "lost", "hung"), "only a suspended one resumes");

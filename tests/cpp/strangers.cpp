@@ -52,7 +52,9 @@ void files(const std::string& directory) {
   check(!CheckedFile(path("none")).isOpen(), "there is none");
 
   check(chmod(directory.c_str(), 0755) == 0 && mkdir(path("open").c_str(), 0700) == 0, "mode");
-  const auto writable = [](const std::string& file) { return CheckedFile(file).writableByOthers(); };
+  const auto writable = [](const std::string& file) {
+    return CheckedFile(file).writableByOthers();
+  };
   equal(writable(path("file")), "");
   check(symlink(path("file").c_str(), path("open/link").c_str()) == 0, "a link");
   equal(writable(path("open/link")), "");
@@ -125,7 +127,9 @@ void namesOfAProcess() {
   };
   const auto child = release();
   check(holders(name) == 0, "a child does not hold it");
-  { const Waiting other([&name] { return HeldName(name, HeldName::Kind::kOwned); }); }
+  {
+    const Waiting other([&name] { return HeldName(name, HeldName::Kind::kOwned); });
+  }
   check(holders(name) == 0, "nor does a process that has ended");
 }
 

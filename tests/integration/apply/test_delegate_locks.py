@@ -1,4 +1,4 @@
-"""No thread opens, resolves, prints, waits or allocates much while it holds the delegate's locks."""
+"""No thread opens, resolves, prints, waits or allocates much with a lock of the delegate."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ def test_a_name_is_resolved_in_time(program: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "scenarios"), [("failover", ("window", "moments 10", "gone")), ("heartbeat", ("back",))]
+    ("name", "scenarios"),
+    [("failover", ("window", "moments 10", "gone")), ("heartbeat", ("back",))],
 )
 def test_no_lock_of_a_part_is_held(name: str, scenarios: tuple[str, ...], tmp_path: Path) -> None:
     """Also without a library, where each message can be late."""

@@ -13,10 +13,10 @@
 namespace switchml_torch {
 
 /// A name that this process holds: a record lock (fcntl(2)) on a file in memory, at an offset that
-/// follows from the name. The kernel lists each lock with the process that holds it (proc_locks(5)).
-/// So no process can hold a name for another one, keep another one from holding it, or be shown
-/// without holding it; a forked child holds none of its parent's; and the end of the process
-/// releases all. Processes see those of their own PID namespace.
+/// follows from the name. The kernel lists each lock with the process that holds it
+/// (proc_locks(5)). So no process can hold a name for another one, keep another one from holding
+/// it, or be shown without holding it; a forked child holds none of its parent's; and the end of
+/// the process releases all. Processes see those of their own PID namespace.
 class HeldName {
  public:
   /// How a process holds a name: other processes may hold it too, or it is for this one alone.

@@ -317,11 +317,11 @@ class Failover final : public Recovery {
       warnLast(news);
     }
     collectives_.abort();
-    const auto line = before == State::kRing && rank_ == 0
-                          ? text(why, "; ", counters_.calls - callsBefore_,
-                                 " allreduces went over Gloo, in ",
-                                 counters_.seconds() - secondsBefore_, " s")
-                          : "";
+    const auto line =
+        before == State::kRing && rank_ == 0
+            ? text(why, "; ", counters_.calls - callsBefore_, " allreduces went over Gloo, in ",
+                   counters_.seconds() - secondsBefore_, " s")
+            : "";
     const auto say = delegate_.say;  // this may end as soon as it is closed
     lock.lock();
     state_ = state_ == State::kLeaving ? State::kLeft : State::kClosed;

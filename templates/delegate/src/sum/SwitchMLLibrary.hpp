@@ -83,9 +83,9 @@ class Library {
   /// False where what was started then has not stopped when the limit has passed.
   bool stoppedWithin(std::chrono::milliseconds limit, std::uint64_t epoch);
 
-  /// Gives it a job, without a lock: the sum of so many words, which may take their place. Keeps the memory until
-  /// the job has finished, or the context has stopped. Returns why it does not take the job; it may
-  /// have it all the same where `job` is set.
+  /// Gives it a job, without a lock: the sum of so many words, which may take their place. Keeps
+  /// the memory until the job has finished, or the context has stopped. Returns why it does not
+  /// take the job; it may have it all the same where `job` is set.
   std::string submit(const std::shared_ptr<void>& in, const std::shared_ptr<void>& out,
                      std::uint64_t numel, Element element, JobPtr& job);
 

@@ -2,8 +2,8 @@
 /// of the group move both.
 ///
 /// The state shows a failure first; then the other ranks are warned, and after that the context is
-/// stopped, which wakes those that wait for it. At last the failure is printed. No lock is held when
-/// Gloo is called or a line is printed.
+/// stopped, which wakes those that wait for it. At last the failure is printed. No lock is held
+/// when Gloo is called or a line is printed.
 #pragma once
 
 #include "base/SwitchMLState.hpp"
