@@ -88,30 +88,12 @@ def test_a_configuration_that_cannot_be_opened(program: Path, tmp_path: Path) ->
     assert f"{tmp_path}/0/switchml.cfg (No such device or address), " in output[0]
 
 
-HOLD = """
-import fcntl, os, socket, sys
-held = []
-for name in sys.argv[1:]:
-    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
-        held.append(socket.socket(socket.AF_UNIX, kind))
-        held[-1].bind("\\0" + name)
-        if kind != socket.SOCK_DGRAM:
-            held[-1].listen()
-    number = 0xcbf29ce484222325
-    for letter in name.encode():
-        number = ((number ^ letter) * 0x100000001b3) % 2**64
-    held.append(os.memfd_create("switchml"))
-    fcntl.lockf(held[-1], fcntl.LOCK_EX, 1, number >> 2 << 1)
-    fcntl.lockf(held[-1], fcntl.LOCK_SH, 1, number >> 2 << 1)
-print("held", flush=True)
-sys.stdin.read()
-"""
-"""Program that holds names: as sockets without a file, and as the delegate holds its own."""
+HOLD = Path(__file__).parents[2] / "payload" / "hold_names.py"
 
 
 @contextlib.contextmanager
 def held_by_another_user(names: list[str]) -> Iterator[None]:
-    command = ["/usr/bin/python3", "-c", HOLD, *names]
+    command = ["/usr/bin/python3", "-c", HOLD.read_text(), *names]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/", **identity()
     ) as process:
