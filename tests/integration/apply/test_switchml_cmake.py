@@ -225,6 +225,14 @@ def test_another_home_compiles_and_links_one_library(
     assert project.plan() == []
 
 
+def test_configuring_again_changes_nothing_that_the_linker_reads(tree: support.Project) -> None:
+    """A linker of today tells ninja all that it has read."""
+    (exports,) = tree.build.rglob("exports")
+    before = exports.stat().st_mtime_ns
+    tree.configure()
+    assert exports.stat().st_mtime_ns == before
+
+
 def test_a_moved_library_is_found_without_a_new_patch(
     simulator: Path, tree: support.Project, tmp_path: Path
 ) -> None:
