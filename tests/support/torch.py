@@ -1,7 +1,7 @@
 """A real torch with the real patch: the source, patched; a graft of it; and ranks to run it.
 Or with the plugin, as a wheel that is installed.
 
-The default is Debian's PyTorch 1.13.1. SWITCHML_TEST_PYTHON and SWITCHML_TEST_SOURCE name another
+The default is Debian's PyTorch, of a release that is pinned. SWITCHML_TEST_PYTHON and SWITCHML_TEST_SOURCE name another
 interpreter with a torch, and the source of that torch.
 """
 
@@ -160,7 +160,7 @@ def _unpack(scratch: Path) -> Path:
         tree = scratch / "pytorch"
         shutil.copytree(given, tree, symlinks=True, ignore=shutil.ignore_patterns(".git"))
         return tree
-    source = provided("debian-source", "Debian 12 and its archive")
+    source = provided("debian-source", "Debian and its archive")
     wanted = [f"*/{path}" for path in SOURCES]
     command = ["tar", "xf", str(source), "-C", str(scratch), "--wildcards", *wanted]
     subprocess.run(command, check=True)

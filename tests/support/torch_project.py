@@ -10,7 +10,7 @@ before Debian's, which has all the rest. It is built by /usr/bin/python3 and rea
 environment what PyTorch's setup.py reads: PYTORCH_BUILD_VERSION and PYTORCH_BUILD_NUMBER, MAX_JOBS,
 DEBUG, and BUILD_*, USE_*, CMAKE_* for CMake, which is run only while build/ has no build.ninja.
 
-Needs of Debian 12: python3-torch, libtorch-dev, libgloo-dev, python3-dev, python3-setuptools,
+Needs of Debian 12 or 13: python3-torch, libtorch-dev, libgloo-dev, python3-dev, python3-setuptools,
 python3-wheel, python3-venv, cmake, ninja-build, g++, git.
 """
 
@@ -30,13 +30,13 @@ from pathlib import Path
 import pytest
 
 from patchgen.core.patch import pinning, pins
+from patchgen.extras.install.payload import graft_hook
 from support.shared import provided
 from support.waiting import captured
 
 PYTHON = "/usr/bin/python3"
 DEBIAN_TORCH = Path("/usr/lib/python3/dist-packages/torch")
 SUBMODULE = "third_party/tiny"
-NAME = "v1.13.2"  # no release has it, so no recipe asks for the room of a whole PyTorch
 
 # Changes to make a project with.
 COMPILE_ERROR = {"caffe2/core/threads.cpp": "int torch_threads() { return no_such_name; }\n"}
@@ -76,13 +76,28 @@ class Project:
         return pins.load(str(self.pin_file))
 
 
+@functools.lru_cache
+def like() -> pins.Pin:
+    """Return the pin of Debian's torch, or skip the test where there is none."""
+    if (DEBIAN_TORCH / "version.py").exists():
+        release = _of_debian()
+        for pin in pins.shipped():
+            if pin.version.startswith(f"{release}."):
+                return pin
+    pytest.skip("no Debian 12 or 13 with python3-torch: ci/packages")
+
+
+def version() -> str:
+    """Return the project's, which no release has: no recipe asks for the room of a whole PyTorch."""
+    return f"{_of_debian()}.9"
+
+
 def make(directory: Path, changes: Mapping[str, str] | None = None) -> Project:
     """Write and commit the project in a new directory; the same changes give the same commit.
 
     They are other texts of its files, also of those in the submodule.
     """
-    if not (DEBIAN_TORCH / "__init__.py").exists():
-        pytest.skip("no Debian 12 with python3-torch: ci/packages")
+    pin = like()
     mirror = directory / "served"
     pytorch, tiny = mirror / "pytorch" / "pytorch", mirror / "pytorch" / "tiny"
     shutil.copytree(_FILES, pytorch, ignore=shutil.ignore_patterns("__pycache__"))
@@ -91,7 +106,7 @@ def make(directory: Path, changes: Mapping[str, str] | None = None) -> Project:
         shutil.copyfile(DEBIAN_TORCH / name, pytorch / "torch" / name)
     (pytorch / _GLOO).parent.mkdir(parents=True)
     (pytorch / _GLOO).write_bytes(_process_group())
-    _write(pytorch, changes or {})
+    _write(pytorch, {"version.txt": f"{version()}a0\n", **(changes or {})})
 
     shutil.move(pytorch / SUBMODULE, tiny)
     git(tiny, "init", "-q", "-b", "main")
@@ -105,9 +120,8 @@ def make(directory: Path, changes: Mapping[str, str] | None = None) -> Project:
     (pytorch / SUBMODULE).mkdir(parents=True)
     git(pytorch, "update-index", "--add", "--cacheinfo", f"160000,{first},{SUBMODULE}")
     commit = _commit(pytorch, "project")
-    like = pins.of_layout("torch-csrc", pins.shipped())
     pin_file = directory / "pin.json"
-    pin_file.write_text(pins.to_json(pinning.make(str(pytorch), like, NAME, commit)))
+    pin_file.write_text(pins.to_json(pinning.make(str(pytorch), pin, f"v{version()}", commit)))
     return Project(mirror, pin_file, commit, first, later)
 
 
@@ -156,9 +170,15 @@ def git(cwd: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
+def _of_debian() -> str:
+    """Return the release of Debian's torch, as 1.13."""
+    found = str(graft_hook.torch_of(str(DEBIAN_TORCH))["version"])
+    return ".".join(found.split(".")[:2])
+
+
 @functools.lru_cache
 def _process_group() -> bytes:
-    source = provided("debian-source", "Debian 12 and its archive")
+    source = provided("debian-source", "Debian and its archive")
     command = ["tar", "xOf", str(source), "--wildcards", f"*/{_GLOO}"]
     return subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
 
