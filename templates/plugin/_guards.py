@@ -1,12 +1,14 @@
 """Functions of torch that test whether a backend is Gloo see Gloo for "switchml".
 
-These are monitored_barrier, an all-to-all that Gloo lacks, and hooks that may hang with Gloo.
+These are monitored_barrier, an all-to-all that Gloo lacks, and hooks that may hang with Gloo. The
+log of DistributedDataParallel is told otherwise.
 """
 
 import functools
 import sys
 
 import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 
 _ASKING = (
     "torch.distributed.algorithms.ddp_comm_hooks.ddp_zero_hook.",
@@ -16,7 +18,7 @@ _ASKING = (
 
 
 def install():
-    """Replace get_backend, also for modules that are imported later."""
+    """Replace get_backend, also for modules that are imported later, and guard the log."""
     original = dist.get_backend
 
     @functools.wraps(original)
@@ -27,3 +29,29 @@ def install():
         return dist.Backend.GLOO if asks else backend
 
     dist.get_backend = dist.distributed_c10d.get_backend = get_backend
+    if hasattr(dist.ProcessGroup, "_set_default_backend"):
+        ddp = DistributedDataParallel
+        ddp._ddp_init_helper = _without_type(ddp._ddp_init_helper)
+
+
+def _without_type(initialize):
+    """Wrap the method in which DistributedDataParallel makes its log.
+
+    If the default backend has the type of Gloo, the log reads the number of threads from memory
+    where Gloo's C++ class has it, which no backend of the plugin is.
+    """
+
+    @functools.wraps(initialize)
+    def wrapped(self, *args, **named):
+        group, types = self.process_group, dist.ProcessGroup.BackendType
+        backends = [group._get_backend(device) for device in group._device_types]
+        ours = any(type(one).__module__.startswith("torch_switchml") for one in backends)
+        if not ours or group.name() != "gloo":
+            return initialize(self, *args, **named)
+        group._set_default_backend(types.CUSTOM)
+        try:
+            return initialize(self, *args, **named)
+        finally:
+            group._set_default_backend(types.GLOO)
+
+    return wrapped

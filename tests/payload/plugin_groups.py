@@ -33,6 +33,17 @@ def summed(of, group=None):
     allreduce_and_check(100, torch.float64, group=group, ranks=of, exact=False)
 
 
+def logged(switchml):
+    """Train by DistributedDataParallel, and look at its log. The group keeps its type."""
+    start()
+    group = default_group()
+    name = group.name()
+    model = DistributedDataParallel(torch.nn.Linear(2, 2))
+    assert group.name() == name
+    assert model._get_ddp_logging_data().get("gloo_num_threads", 2) == 2, "as Gloo's class"
+    model(torch.ones(1, 2)).sum().backward()
+
+
 def split(switchml, *, busy):
     """Split off a part, and the whole; the split group delegates or has ended."""
     start()

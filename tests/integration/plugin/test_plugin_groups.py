@@ -47,6 +47,15 @@ def test_a_part_that_must_delegate_and_cannot(launch: Launcher) -> None:
     assert all(words in error for error in errors for words in wanted), output
 
 
+@pytest.mark.parametrize("name", ["switchml", "gloo"])
+def test_log_of_distributed_data_parallel(launch: Launcher, name: str) -> None:
+    """It may take no group for an object of Gloo's class."""
+    env = {"SWITCHML_TEST_BACKEND": name, "SWITCHML_FOR_GLOO": str(int(name == "gloo"))}
+    ranks = launch("plugin_groups:logged", 2, env=env)
+    results(ranks)
+    assert messages.DELEGATES in ranks[0].err
+
+
 @pytest.mark.usefixtures("today")
 @pytest.mark.parametrize(
     ("case", "world"),
