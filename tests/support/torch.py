@@ -144,14 +144,17 @@ def plugin(torch: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="session")
-def torch_python() -> Path:
+def torch_python() -> Iterator[Path]:
     python = Path(os.environ.get("SWITCHML_TEST_PYTHON", "/usr/bin/python3"))
     find = "import importlib.util as util, sys; sys.exit(not util.find_spec('torch'))"
     if subprocess.run([python, "-c", find], capture_output=True, check=False).returncode != 0:
         pytest.skip(
             f"{python} has no torch: apt-get install python3-torch libtorch-dev libgloo-dev"
         )
-    return python
+    with pytest.MonkeyPatch.context() as patch:
+        if version_of(python).endswith("+debian"):
+            patch.setenv("USE_LIBUV", "0")  # it has none, and its init_process_group asks for it
+        yield python
 
 
 def _unpack(scratch: Path) -> Path:
