@@ -1,8 +1,8 @@
 """A real torch with the real patch: the source, patched; a graft of it; and ranks to run it.
 Or with the plugin, as a wheel that is installed.
 
-The default is Debian's PyTorch, of a release that is pinned. SWITCHML_TEST_PYTHON and SWITCHML_TEST_SOURCE name another
-interpreter with a torch, and the source of that torch.
+The default is Debian's PyTorch, of a release that is pinned. SWITCHML_TEST_PYTHON and
+SWITCHML_TEST_SOURCE name another interpreter with a torch, and the source of that torch.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def like() -> pins.Pin:
 
 
 def version() -> str:
-    """Return the project's, which no release has: no recipe asks for the room of a whole PyTorch."""
+    """Return the project's version, which no release has: no recipe asks for PyTorch's room."""
     return f"{_of_debian()}.9"
 
 
