@@ -46,6 +46,7 @@ _FILES = Path(__file__).resolve().parent / "torch_project_files"
 _GLOO = "torch/csrc/distributed/c10d/ProcessGroupGloo.cpp"
 _GITHUB = "https://github.com/"
 _DATE = "1670457600 +0000"
+_OF_TORCH_1 = ("_meta_registrations.py", "onnx")  # torch 2 trains with none that is empty
 _OF_DEBIAN = ("__init__.py", "distributed/__init__.py")
 
 
@@ -100,13 +101,16 @@ def make(directory: Path, changes: Mapping[str, str] | None = None) -> Project:
     pin = like()
     mirror = directory / "served"
     pytorch, tiny = mirror / "pytorch" / "pytorch", mirror / "pytorch" / "tiny"
-    shutil.copytree(_FILES, pytorch, ignore=shutil.ignore_patterns("__pycache__"))
+    left_out = ["__pycache__", *(() if version().startswith("1.") else _OF_TORCH_1)]
+    shutil.copytree(_FILES, pytorch, ignore=shutil.ignore_patterns(*left_out))
     for name in _OF_DEBIAN:
         (pytorch / "torch" / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(DEBIAN_TORCH / name, pytorch / "torch" / name)
     (pytorch / _GLOO).parent.mkdir(parents=True)
     (pytorch / _GLOO).write_bytes(_process_group())
-    _write(pytorch, {"version.txt": f"{version()}a0\n", **(changes or {})})
+    standard = f"set(CMAKE_CXX_STANDARD {pin.cxx_standard})\n"
+    own = {"version.txt": f"{version()}a0\n", "release.cmake": standard}
+    _write(pytorch, {**own, **(changes or {})})
 
     shutil.move(pytorch / SUBMODULE, tiny)
     git(tiny, "init", "-q", "-b", "main")

@@ -68,7 +68,7 @@ def places(site: Site, tmp_path: Path) -> Places:
 
 def test_the_lock_comes_before_the_plan_of_a_build(places: Places) -> None:
     output = places.build("--dry-run", SWITCHML_HOME=str(places.site.client))
-    assert "channel/linux-64/python-3.11" in places.lock.read_text()
+    assert "channel/linux-64/python-3." in places.lock.read_text()
     assert str(places.root / "work") in output
     assert not places.output.exists()
 

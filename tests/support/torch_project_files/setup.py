@@ -93,7 +93,7 @@ setup(
             library_dirs=[str(PACKAGE / "lib")],
             # In this order: symbols are ours first. It needs none of ours itself.
             extra_link_args=[
-                "-fuse-ld=gold",  # quicker
+                *(["-fuse-ld=gold"] if shutil.which("ld.gold") else []),  # quicker
                 "-Wl,--no-as-needed",
                 "-ltorch_cpu",
                 "-ltorch_python",
