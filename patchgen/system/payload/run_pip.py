@@ -21,7 +21,9 @@ def main() -> None:
     """Become pip, with its settings as variables instead of files."""
     listed = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"], check=False, stdout=subprocess.PIPE,
-        env=dict(os.environ, PIP_PYTHON=sys.executable, PIP_QUIET="0", PIP_VERBOSE="0"),
+        # pip 25.1 takes `user = 1` in a file for `pip config list --user`.
+        env=dict(os.environ, PIP_PYTHON=sys.executable, PIP_USER="0", PIP_QUIET="0",
+                 PIP_VERBOSE="0"),
     )  # fmt: skip
     if listed.returncode:
         sys.stderr.write(listed.stdout.decode(errors="replace"))  # where older pips say why
