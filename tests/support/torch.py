@@ -7,6 +7,7 @@ SWITCHML_TEST_SOURCE name another interpreter with a torch, and the source of th
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -68,6 +69,15 @@ def located(python: Path | str) -> Path:
 
 def version_of(python: Path | str) -> str:
     return str(graft_hook.torch_of(str(located(python)))["version"])
+
+
+@contextlib.contextmanager
+def as_built(python: Path) -> Iterator[None]:
+    """Tell a torch what its init_process_group does not know: Debian's is built without libuv."""
+    with pytest.MonkeyPatch.context() as patch:
+        if version_of(python).endswith("+debian"):
+            patch.setenv("USE_LIBUV", "0")
+        yield
 
 
 @dataclass(frozen=True)
@@ -151,9 +161,7 @@ def torch_python() -> Iterator[Path]:
         pytest.skip(
             f"{python} has no torch: apt-get install python3-torch libtorch-dev libgloo-dev"
         )
-    with pytest.MonkeyPatch.context() as patch:
-        if version_of(python).endswith("+debian"):
-            patch.setenv("USE_LIBUV", "0")  # it has none, and its init_process_group asks for it
+    with as_built(python):
         yield python
 
 

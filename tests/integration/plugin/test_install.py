@@ -129,12 +129,15 @@ def test_uv_installs_where_there_is_no_pip(tmp_path: Path) -> None:
         installing.check(str(python), {**environ, "REFUSED": "1"})
 
 
-def test_an_environment_that_the_system_manages() -> None:
-    python = torch_project.PYTHON
+def test_an_environment_that_the_system_manages(tmp_path: Path) -> None:
+    import pip
+
+    python, environ = torch_project.PYTHON, {**os.environ, "PYTHONPATH": str(tmp_path)}
+    (tmp_path / "pip").symlink_to(Path(pip.__file__).parent)  # it may have none
     if not [*Path("/usr/lib").glob("python3*/EXTERNALLY-MANAGED")]:
         pytest.skip("this system does not manage its Python")
     with pytest.raises(ToolError, match="the system manages its packages") as refused:
-        installing.check(python, os.environ)
+        installing.check(python, environ)
     assert f"{python} -m venv --system-site-packages DIR" in str(refused.value)
 
 
