@@ -13,7 +13,6 @@ _CLOSED = {
     "flags": "", "simulator": False, "client": "", "sources": "", "delegating": False,
     "failure": "", "decision": "", "objection": "", "late": False,
     "capabilities": {}, "terms": {}, "filled_in": "", "calls": 0, "bytes": 0,
-    "hint": "",
     "packets": None, "fallbacks": dict.fromkeys(("group", "op", "dtype", "tensors", "numel"), 0),
     "failover": {
         "failovers": 0, "returns": 0, "reason": "", "redone": 0, "calls": 0, "seconds": 0.0,

@@ -120,8 +120,6 @@ def _table(ranks: Sequence[RankReport], result: Result) -> Iterator[str]:
     if failed:
         why = next(filter(None, (_failover(report)["reason"] for report in reports)), "")
         yield f"warning: SwitchML failed, and the ranks went on over Gloo: {why}"
-    if reports[0].get("hint"):
-        yield f"hint: {reports[0]['hint']}"
     if not all(rank.final for rank in ranks):
         yield "* ended by a signal: its counters are from when it last made or destroyed a group"
 

@@ -84,7 +84,7 @@ class Interface {
   virtual bool delegates(const void* context) const noexcept = 0;
 
   /// Sequence number of a call of the group that owns `context`, or kNoSequence when the call stays
-  /// with Gloo, which is counted. Lock-free where the group delegates.
+  /// with Gloo, which is counted. Lock-free.
   virtual std::uint64_t takeSequence(const void* context, const Request& request) noexcept = 0;
 
   /// Elements of a part of an allreduce of the delegating group, at most, unless it goes in fewer

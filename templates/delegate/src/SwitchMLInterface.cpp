@@ -24,18 +24,10 @@ struct Process {
   explicit Process(const Process* before)
       : runtime(before == nullptr ? nullptr : &before->runtime) {}
 
-  /// On rank 0, when the delegating group ends.
-  void printHint(const Delegation& group) const {
-    const auto hint = groups.hint();
-    if (group.rank == 0 && !hint.empty()) {
-      say(text("hint: ", hint));
-    }
-  }
-
   Runtime runtime;
   Groups groups;
   Claims claims;
-  Report report{runtime, groups, statistics, endReport};
+  Report report{runtime, statistics, endReport};
 };
 
 std::atomic<Process*> newest{nullptr};
@@ -70,9 +62,6 @@ void endProcess(int status, void* /*argument*/) {
   own.report.end();
   auto& library = own.runtime.library;
   if (!library.lost()) {
-    if (const auto* const group = own.runtime.group(); group != nullptr) {
-      own.printHint(*group);
-    }
     const auto epoch = library.epoch();
     own.runtime.close("the process is exiting");
     if (library.stoppedWithin(kStopAtExit, epoch)) {
@@ -114,12 +103,10 @@ class Face final : public Interface {
                : request.numel < group->settings.minNumel         ? kNumel
                                                                   : kFallbacks;
     if (why == kFallbacks) {
-      const auto bytes = sizeof(float) * request.numel;
       if (owns) {
-        own.groups.countDelegated(bytes);
         return own.runtime.order.take(group->jobsOf(request));
       }
-      own.groups.countLeft(context, bytes);
+      statistics.otherGroupBytes += sizeof(float) * request.numel;
     }
     ++statistics.fallbacks[owns ? why : kGroup];
     return kNoSequence;
@@ -179,7 +166,6 @@ class Face final : public Interface {
     }
     own.claims.reservation.end();
     if (!own.runtime.library.lost()) {
-      own.printHint(*group);
       if (group->recovery) {
         group->recovery->leave();
       }

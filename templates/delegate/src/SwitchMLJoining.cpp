@@ -55,7 +55,7 @@ class Joining {
         size_(size),
         timeout_(std::min(timeout, kForever)),
         negotiation_(exchange, rank, size, timeout_, hostName(), say),
-        number_(parts.groups.add({contexts, rank, size})) {
+        number_(parts.groups.add(contexts, size)) {
     group_.contexts = contexts;
     group_.timeout = timeout_;
     group_.rank = static_cast<std::size_t>(rank);
@@ -151,8 +151,9 @@ class Joining {
   }
 
   /// Why SwitchML cannot be reserved while another group has it.
-  static Capabilities refused(Reservation::State other) {
-    return other == Reservation::State::kDelegating  ? Capabilities::busy(kOther)
+  Capabilities refused(Reservation::State other) const {
+    return other == Reservation::State::kDelegating
+               ? Capabilities::busy(text("group ", number_, " of ", size_, " ranks, and ", kOther))
            : other == Reservation::State::kBeingMade ? Capabilities::unable(kOtherMade)
                                                      : Capabilities::unable(kOtherEnds);
   }
@@ -365,7 +366,7 @@ class Joining {
     parts_.claims.reservation.delegate();
     reserved_ = false;  // it is the group's
     parts_.runtime.begin(std::move(group_));
-    if (!parts_.groups.begin(context)) {
+    if (!parts_.groups.has(context)) {
       throw std::runtime_error("the process group has ended while it was made");
     }
   }

@@ -28,7 +28,8 @@ std::string Report::metricsPage(bool last) const {
                 statistics_.fallbacks[i].load());
   }
   page.counter("switchml_other_group_bytes_total",
-               "Bytes that another group of as many ranks has left to Gloo.", groups_.left());
+               "Bytes that groups other than the delegating one have left to Gloo.",
+               statistics_.otherGroupBytes.load());
   page.histogram("switchml_allreduce_seconds", "Times of allreduces that SwitchML has summed.",
                  statistics_.times);
   page.counter("switchml_waited_seconds_total",
@@ -125,7 +126,6 @@ std::string Report::json() const {
               termsJson(group.capabilities), "}, \"terms\": {", termsJson(group.terms),
               "}, \"filled_in\": ", inQuotes(statistics_.filled.get()),
               ", \"calls\": ", statistics_.calls.load(), ", \"bytes\": ", statistics_.bytes.load(),
-              ", \"hint\": ", inQuotes(groups_.hint()),
               ", \"packets\": ", runtime_.library.packets().json(), ", \"fallbacks\": {", fallbacks,
               "}, \"failover\": {\"failovers\": ", failover.failovers.load(),
               ", \"returns\": ", failover.returns.load(), ", \"reason\": ", inQuotes(state.failure),

@@ -3,7 +3,6 @@
 /// They are made of snapshots, so they may be asked for at any moment.
 #pragma once
 
-#include "join/SwitchMLGroups.hpp"
 #include "join/SwitchMLOutcome.hpp"
 #include "recover/SwitchMLFailover.hpp"
 #include "report/SwitchMLMetrics.hpp"
@@ -24,6 +23,7 @@ struct Statistics {
   std::array<std::atomic<std::uint64_t>, kFallbacks> fallbacks{};
   std::atomic<std::uint64_t> calls{0};
   std::atomic<std::uint64_t> bytes{0};
+  std::atomic<std::uint64_t> otherGroupBytes{0};  // that the delegating group's settings allow
   metrics::Times times;  // of allreduces that SwitchML has summed
   Failover::Counters failover;
 };
@@ -31,9 +31,8 @@ struct Statistics {
 class Report {
  public:
   /// `atExit` is called when the process exits, once there are metrics.
-  Report(const Runtime& runtime, const Groups& groups, const Statistics& statistics,
-         ExitHook atExit)
-      : runtime_(runtime), groups_(groups), statistics_(statistics), atExit_(atExit) {}
+  Report(const Runtime& runtime, const Statistics& statistics, ExitHook atExit)
+      : runtime_(runtime), statistics_(statistics), atExit_(atExit) {}
 
   /// Called when a group has been made. A wrong value of the environment has been reported, unless
   /// the rank could not delegate anyway.
@@ -53,7 +52,6 @@ class Report {
   std::string metricsPage(bool last) const;
 
   const Runtime& runtime_;
-  const Groups& groups_;
   const Statistics& statistics_;
   const ExitHook atExit_;
   std::atomic<bool> started_{false};

@@ -136,7 +136,7 @@ def result(*ranks: RankReport, variant: str = "plugin", **others: Any) -> Result
 
 
 def test_what_is_reported_of_ranks_that_delegated() -> None:
-    one = rank(0, calls=1200, bytes=4800, hint="set it")
+    one = rank(0, calls=1200, bytes=4800)
     other = rank(1, calls=7, bytes=28, fallbacks={"dtype": 3}, final=False)
     lines = [*telling.lines(result(one, other, failed={1: -9, 0: 3}))]
     assert lines == [
@@ -147,7 +147,6 @@ def test_what_is_reported_of_ranks_that_delegated() -> None:
         "----------------------------------------------",
         "0                    1,200  4,800            0",
         "1*                       7     28            3",
-        "hint: set it",
         "* ended by a signal: its counters are from when it last made or destroyed a group",
     ]
 
