@@ -3,18 +3,21 @@
 #include "SwitchMLAllreduce.hpp"
 #include "base/SwitchMLHost.hpp"
 #include "base/say.hpp"
-#include "join/SwitchMLAgreement.hpp"
+#include "join/SwitchMLGroups.hpp"
 #include "join/SwitchMLOutcome.hpp"
+#include "join/requirement.hpp"
 
 namespace switchml_torch {
 namespace {
 
-/// The delegate library of this process, and what the newest group has agreed on without it.
+/// The delegate library of this process, and what its groups have agreed on without it.
 struct Opened {
   Interface* delegate = nullptr;
   std::string why;  // it could not be opened
+  GroupNumbers numbers;
+  Requirement requirement;
   std::mutex mutex;
-  Outcome group;
+  Outcome group;  // the newest
 
   Opened() {
     constexpr const char* kName = "libswitchml_torch.so";
@@ -42,6 +45,17 @@ Opened& opened() {
   return library;
 }
 
+/// What a rank without the library answers to the others of a new group.
+Capabilities without(Opened& own, int size) {
+  Settings settings;
+  static_cast<void>(settings.read());  // for its SWITCHML_GROUP
+  const auto number = own.numbers.next(size);
+  auto out = number < settings.group ? Capabilities::later(number, size, settings.group)
+                                     : Capabilities::unable(own.why);
+  out.group = settings.group;
+  return out;
+}
+
 }  // namespace
 
 Interface* delegate() noexcept { return opened().delegate; }
@@ -53,7 +67,7 @@ void agree(const std::vector<const void*>& contexts, int rank, int size,
     return own.delegate->join(contexts, rank, size, timeout, exchange);
   }
   const auto all = Negotiation<SteadyClock>(exchange, rank, size, timeout, hostName(), say)
-                       .round(Step::kCapabilities, Capabilities::unable(own.why));
+                       .round(Step::kCapabilities, without(own, size));
   Outcome group;
   group.size = size;
   group.step = Step::kCapabilities;
@@ -68,6 +82,7 @@ void agree(const std::vector<const void*>& contexts, int rank, int size,
   if (rank == 0) {
     say(group.line());
   }
+  own.requirement.note(rank, all);
   if (all.forbidsGloo()) {
     throw std::runtime_error(group.refusal());
   }

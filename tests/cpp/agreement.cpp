@@ -417,7 +417,13 @@ void accesses() {
 }
 
 void messages() {
-  constexpr auto able = Ability::kAble, unable = Ability::kUnable, busy = Ability::kBusy;
+  constexpr auto able = Ability::kAble, unable = Ability::kUnable, busy = Ability::kBusy,
+                 later = Ability::kLater;
+  const auto named = [](Ability kind, std::uint64_t group) {
+    Capabilities out{kind, "", ""};
+    out.group = group;
+    return out;
+  };
   const auto kind = [](Ability first, Ability other) {
     return switchml_torch::decide({{{first, ""}, "", {"a"}}, {{other, ""}, "", {"b"}}}).kind;
   };
@@ -425,6 +431,18 @@ void messages() {
   check(kind(able, unable) == unable && kind(unable, able) == unable, "one is not");
   check(kind(busy, unable) == busy && kind(unable, busy) == busy && kind(able, busy) == busy,
         "one is busy");
+  check(kind(later, able) == later && kind(unable, later) == later && kind(later, later) == later,
+        "no group that the ranks have named");
+  check(kind(later, busy) == busy && kind(busy, later) == busy, "another group delegates");
+  for (const auto first : {able, unable, busy, later}) {
+    for (const auto other : {able, unable, busy, later}) {
+      const auto found = switchml_torch::decide(
+          {{named(first, 1), "", {"a"}, true}, {named(other, 2), "", {"b"}}});
+      const bool delegates = first == busy || other == busy;
+      check(found.kind == (delegates ? busy : unable) && found.forbidsGloo() == !delegates,
+            "the ranks name different groups");
+    }
+  }
   constexpr auto runs = ContextState::kRunning, stopped = ContextState::kStopped;
   const auto context = [](ContextState one, ContextState other) {
     return switchml_torch::decide({{{Ability::kAble, "", "", one}, "same", {"a"}},
@@ -435,17 +453,21 @@ void messages() {
   check(context(runs, stopped) == ContextState::kMixed &&
             context(stopped, runs) == ContextState::kMixed,
         "some run");
-  for (const auto one : {able, unable, busy, Ability::kMissing}) {
+  for (const auto one : {able, unable, busy, later, Ability::kMissing}) {
     for (const auto state : {stopped, runs, ContextState::kMixed}) {
       const auto read = Message::read(Message{{one, "", "", state}, "7", {"a"}}.write());
       check(read.kind == one && read.context == state, "each value is read as it was written");
     }
   }
-  const Message made{
-      {unable, "two\nlines, and  spaces\x1b", "", runs}, "7", {"a", "-", "b"}, true, "zeus"};
+  const Message made{{unable, "two\nlines, and  spaces\x1b", "", runs, false, 12},
+                     "7",
+                     {"a", "-", "b"},
+                     true,
+                     "zeus"};
   const auto back = Message::read(made.write());
   check(back.sources == "7" && back.nonces == made.nonces && back.kind == unable && back.required &&
-            back.words == "two?lines, and  spaces?" && back.context == runs && back.host == "zeus",
+            back.words == "two?lines, and  spaces?" && back.context == runs &&
+            back.host == "zeus" && back.group == 12,
         "a message is read as it was written, in one line");
   const std::string much(5000, '\xe9');
   const auto bounded =

@@ -107,7 +107,8 @@ class Interface {
   virtual void abandon(std::uint64_t sequence) noexcept = 0;
 
   /// Lets the ranks of a new process group agree on whether it delegates. Throws
-  /// std::runtime_error when a rank is missing, or SWITCHML_REQUIRE is set and it does not.
+  /// std::runtime_error when a rank is missing, or SWITCHML_REQUIRE is set and the group that
+  /// SWITCHML_GROUP names does not.
   virtual void join(const std::vector<const void*>& contexts, int rank, int size,
                     std::chrono::milliseconds timeout, const Exchange& exchange) = 0;
 

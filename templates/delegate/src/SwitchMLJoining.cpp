@@ -130,6 +130,7 @@ class Joining {
       ready = bringUp().awaitQuiet();
     }
     capabilities_ = ready.able() ? capabilities_ : std::move(ready);
+    capabilities_.group = settings_.group;
     return capabilities_;
   }
 
@@ -165,11 +166,15 @@ class Joining {
     auto& reservation = parts_.claims.reservation;
     const auto other = reservation.state();
     const bool delegates = other == Reservation::State::kDelegating;
-    if (isSet("SWITCHML_DISABLE")) {
-      return Capabilities::unable("SWITCHML_DISABLE is set");
-    }
+    const auto wrong = settings_.read();
     if (helper_) {
       return Capabilities::busy("the parent process delegates");
+    }
+    if (number_ < settings_.group) {
+      return Capabilities::later(number_, size_, settings_.group);
+    }
+    if (isSet("SWITCHML_DISABLE")) {
+      return Capabilities::unable("SWITCHML_DISABLE is set");
     }
     if (library.lost()) {
       return Capabilities::unable(kForked);
@@ -197,12 +202,8 @@ class Joining {
     if (group_.contexts.empty()) {
       return Capabilities::unable("the group has no Gloo device");
     }
-    if (const auto wrong = settings_.read(); !wrong.empty()) {
+    if (!wrong.empty()) {
       return Capabilities::unable(wrong, "in the environment");
-    }
-    if (number_ < settings_.group) {
-      return Capabilities::busy(
-          text("group ", number_, " of ", size_, " ranks, and SWITCHML_GROUP=", settings_.group));
     }
     const auto before = reservation.reserve();
     reserved_ = before == Reservation::State::kFree;
@@ -349,6 +350,7 @@ class Joining {
     }
     if (!helper_) {  // else the files and lines are the parent's
       parts_.report.start(rank_);
+      parts_.claims.requirement.note(rank_, all_);
       print(firstGroup, warns);
     }
     if (!helper_ && !agreed && all_.forbidsGloo()) {

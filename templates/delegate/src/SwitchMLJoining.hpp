@@ -5,6 +5,7 @@
 
 #include "base/names.hpp"
 #include "join/SwitchMLGroups.hpp"
+#include "join/requirement.hpp"
 #include "join/reservation.hpp"
 #include "report/SwitchMLReport.hpp"
 #include "sum/SwitchMLBringUp.hpp"
@@ -14,6 +15,7 @@ namespace switchml_torch {
 /// What the groups of a process share while they are made.
 struct Claims {
   Reservation reservation;
+  Requirement requirement;
   std::atomic<bool> joined{false};  // a group was made
   std::atomic<bool> warned{false};
 

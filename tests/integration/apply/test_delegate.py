@@ -48,10 +48,6 @@ def test_later_group_delegates(program: Path, tmp_path: Path) -> None:
     later = messages.LATER_GROUP.format(1, 2, 2)
     assert output.count(f"{GLOO}ranks 0-1: {later}\n") == 1
     assert output.count(f"{messages.DELEGATES} (") == 2
-    apart = {0: {"SWITCHML_GROUP": "2"}}
-    output = run(program, "refused", 2, tmp_path / "apart", env=apart)[0]
-    assert f"{GLOO}rank 0: {later}\n" in output
-    assert f"{GLOO}rank 1: {messages.DIFFERS.format('no SWITCHML_GROUP', 2)}\n" in output
 
 
 @pytest.mark.parametrize("program", ["address"], indirect=True)

@@ -39,8 +39,9 @@ constexpr const char* nameOf(Step step) noexcept {
 
 constexpr std::size_t kMostName = 64;
 
-/// kBusy: unable because another group delegates; of all: one is. kMissing: a rank did not answer.
-enum class Ability : std::uint8_t { kAble, kUnable, kBusy, kMissing };
+/// kBusy: unable because another group delegates. kLater: SWITCHML_GROUP names a later group. Of
+/// all: one rank is. kMissing: a rank did not answer.
+enum class Ability : std::uint8_t { kAble, kUnable, kBusy, kLater, kMissing };
 
 /// State of the context of a rank; of all: kMixed where only some run.
 enum class ContextState : std::uint8_t { kStopped, kRunning, kMixed };
@@ -51,12 +52,17 @@ struct Capabilities {
   std::string words;       // the terms, which must be the same on every rank, or why it is unable
   std::string where = {};  // for this rank alone, where the user has something to fix
   ContextState context = ContextState::kStopped;
-  bool late = false;  // it took all of its time, as where another rank does not come
+  bool late = false;        // it took all of its time, as where another rank does not come
+  std::uint64_t group = 1;  // SWITCHML_GROUP, which must be the same on every rank
 
   static Capabilities unable(const std::string& why, const std::string& where = "") {
     return {Ability::kUnable, why, where};
   }
   static Capabilities busy(const std::string& why) { return {Ability::kBusy, why, ""}; }
+  static Capabilities later(std::uint64_t number, int size, std::uint64_t named) {
+    return {Ability::kLater,
+            text("group ", number, " of ", size, " ranks, and SWITCHML_GROUP=", named)};
+  }
   bool able() const { return kind == Ability::kAble; }
 };
 
@@ -68,8 +74,9 @@ struct Message : Capabilities {
   bool required = false;                 // the rank, or one of them, has SWITCHML_REQUIRE set
   std::string host = {};                 // of the rank, without a space; of all: empty
 
-  /// True where a rank requires SwitchML, and no other group has it.
-  bool forbidsGloo() const { return required && kind != Ability::kBusy; }
+  /// True if a rank requires SwitchML, no other group has it, and SWITCHML_GROUP names no later
+  /// one.
+  bool forbidsGloo() const { return required && kind == Ability::kUnable; }
 
   bool answers(int rank, const std::string& nonce) const {
     const auto place = static_cast<std::size_t>(rank);
@@ -81,9 +88,9 @@ struct Message : Capabilities {
     for (const auto& nonce : nonces) {
       list += nonce + ",";
     }
-    const auto out =
-        text(sources, ' ', list, " ", kAbilities[static_cast<std::size_t>(kind)],
-             required ? 'r' : '-', kContexts[static_cast<std::size_t>(context)], host, ' ', words);
+    const auto out = text(sources, ' ', list, " ", kAbilities[static_cast<std::size_t>(kind)],
+                          required ? 'r' : '-', kContexts[static_cast<std::size_t>(context)], host,
+                          ' ', group, ' ', words);
     return {out.begin(), out.end()};
   }
 
@@ -110,6 +117,9 @@ struct Message : Capabilities {
     }
     std::getline(in, out.host, ' ');
     out.host = printable(out.host, kMostName, '!');
+    std::string group;
+    std::getline(in, group, ' ');
+    out.group = std::strtoull(group.c_str(), nullptr, 10);
     out.sources = printable(out.sources, kMostName, '!');
     out.words.assign(std::istreambuf_iterator<char>(in), {});
     out.words = printable(out.words);
@@ -117,7 +127,7 @@ struct Message : Capabilities {
   }
 
  private:
-  static constexpr const char* kAbilities = "ynbx";  // letters of the values
+  static constexpr const char* kAbilities = "ynblx";  // letters of the values
   static constexpr const char* kContexts = "srm";
 
   template <typename Value>
@@ -194,29 +204,40 @@ inline std::string differences(const std::string& first, const std::string& othe
 
 /// Decision for all ranks: able where every rank is, and on the same terms.
 inline Message decide(const std::vector<Message>& all) {
+  const auto is = [&all](Ability kind) {
+    return std::any_of(all.begin(), all.end(), [=](const auto& one) { return one.kind == kind; });
+  };
+  bool sameGroup = true;
   Message out;
   std::map<std::string, std::vector<int>> reasons;
   const auto& first = all[0];
   out.sources = first.sources;
   out.context = first.context;
+  out.group = first.group;
   for (std::size_t r = 0; r < all.size(); ++r) {
     const auto& own = all[r];
     const auto rank = static_cast<int>(r);
     out.required = out.required || own.required;
-    out.kind = own.kind == Ability::kBusy ? own.kind : out.kind;
+    sameGroup = sameGroup && own.group == first.group;
     out.context = own.context == out.context ? out.context : ContextState::kMixed;
     out.nonces.push_back(own.nonces[0]);
     if (own.sources != first.sources) {
       reasons[text("switchml-patch with sources ", own.sources, " where rank 0 has ", first.sources,
                    "; take one version of it on all ranks")]
           .push_back(rank);
+    } else if (own.group != first.group && (own.able() || own.kind == Ability::kLater)) {
+      reasons[text("SWITCHML_GROUP=", own.group, " where rank 0 has ", first.group)].push_back(
+          rank);
     } else if (!own.able()) {
       reasons[own.words].push_back(rank);
     } else if (first.able() && own.words != first.words) {
       reasons[differences(first.words, own.words)].push_back(rank);
     }
   }
-  out.kind = reasons.empty() || out.kind == Ability::kBusy ? out.kind : Ability::kUnable;
+  out.kind = is(Ability::kBusy)                 ? Ability::kBusy
+             : is(Ability::kLater) && sameGroup ? Ability::kLater
+             : reasons.empty()                  ? Ability::kAble
+                                                : Ability::kUnable;
   const auto textOf = [&all](const auto& reason) {
     return text(placesText(reason.second, all), ": ", reason.first);
   };

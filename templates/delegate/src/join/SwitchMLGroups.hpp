@@ -12,14 +12,27 @@
 
 namespace switchml_torch {
 
+class GroupNumbers {
+ public:
+  /// Number of a new group among those of its size, from 1 on.
+  std::uint64_t next(int size) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return ++made_[size];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int, std::uint64_t> made_;  // by size
+};
+
 class Groups {
  public:
-  /// Adds a group of `size` ranks, which has these contexts. Returns its number among those of its
-  /// size, from 1 on.
+  /// Adds a group of `size` ranks, which has these contexts. Returns its number.
   std::uint64_t add(const std::vector<const void*>& contexts, int size) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     groups_.push_back(contexts);
-    return ++made_[size];
+    lock.unlock();
+    return numbers_.next(size);
   }
 
   void remove(const void* context) {
@@ -44,8 +57,8 @@ class Groups {
     });
   }
 
+  GroupNumbers numbers_;
   std::mutex mutex_;
-  std::map<int, std::uint64_t> made_;  // by size
   std::vector<Contexts> groups_;
 };
 
