@@ -4,7 +4,6 @@
 #include "base/SwitchMLHost.hpp"
 #include "base/say.hpp"
 #include "join/SwitchMLGroups.hpp"
-#include "join/SwitchMLOutcome.hpp"
 #include "join/requirement.hpp"
 
 namespace switchml_torch {
@@ -77,7 +76,7 @@ void agree(const std::vector<const void*>& contexts, int rank, int size,
   own.group = group;
   lock.unlock();
   if (first) {
-    warnRank(rank, own.why);
+    warnRank(rank, text(own.why, "; ", kStaysWithGloo));
   }
   if (rank == 0) {
     say(group.line());

@@ -389,7 +389,7 @@ class Joining {
           "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 for torchrun with --rdzv-backend=c10d");
     }
     if (warns) {
-      warnRank(rank_, capabilities_.words + where());
+      warnRank(rank_, text(capabilities_.words, where(), "; ", kStaysWithGloo));
     }
   }
 

@@ -55,8 +55,8 @@ struct Outcome {
   std::string refusal() const { return "SWITCHML_REQUIRE is set, but in this " + line(); }
 };
 
-inline void warnRank(int rank, const std::string& why) {
-  say(text("warning: rank ", rank, ": ", why, "; ", kStaysWithGloo));
+inline void warnRank(int rank, const std::string& what) {
+  say(text("warning: rank ", rank, ": ", what));
 }
 
 }  // namespace switchml_torch

@@ -8,8 +8,7 @@
 
 #include <atomic>
 
-#include "base/say.hpp"
-#include "join/SwitchMLAgreement.hpp"
+#include "join/SwitchMLOutcome.hpp"
 
 namespace switchml_torch {
 
@@ -32,10 +31,9 @@ class Requirement {
  private:
   void end() const {
     if (!settled_ && process_ == getpid()) {
-      say(text("warning: rank ", rank_,
-               ": SWITCHML_REQUIRE is set, but no process group of this "
-               "process used SwitchML; SWITCHML_GROUP=",
-               group_, " left them all to Gloo"));
+      warnRank(rank_, text("SWITCHML_REQUIRE is set, but no process group of this process used "
+                           "SwitchML; SWITCHML_GROUP=",
+                           group_, " left them all to Gloo"));
     }
   }
 

@@ -24,7 +24,7 @@ struct Statistics {
   std::atomic<std::uint64_t> calls{0};
   std::atomic<std::uint64_t> bytes{0};
   std::atomic<std::uint64_t> otherGroupBytes{0};  // that the delegating group's settings allow
-  metrics::Times times;  // of allreduces that SwitchML has summed
+  metrics::Times times;                           // of allreduces that SwitchML has summed
   Failover::Counters failover;
 };
 
