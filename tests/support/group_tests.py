@@ -313,6 +313,12 @@ class GroupTests:
         results(ranks)
         assert messages.LATER_GROUP.format(1, 3, 2) in ranks[0].err
 
+    def test_a_required_group_that_is_never_made(self, launch: Launcher) -> None:
+        env = {"SWITCHML_GROUP": "5", "SWITCHML_REQUIRE": "1"}
+        ranks = launch("outcome", 2, env=env, fresh=True)  # new interpreters, which exit
+        check_stays_with_gloo(ranks)
+        assert [rank.err.count(messages.UNMET) for rank in ranks] == [1, 1]
+
     def test_helper_of_a_rank(self, launch: Launcher) -> None:
         check_helper(launch)
 
