@@ -1,17 +1,22 @@
-// What the test programs have in common: facts, exceptions, threads and children.
+// What the test programs have in common: facts, limits, exceptions, threads and children.
 #pragma once
 
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
+
+/// Limit of a wait that only a fault makes long.
+constexpr auto kEnough = std::chrono::minutes(2);
 
 /// Ends the process where a fact does not hold.
 inline void check(bool holds, const std::string& what) {
@@ -28,6 +33,26 @@ void until(const Fact& fact) {
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
 }
+
+/// Point at which a number of threads wait until all of them are there.
+class Meeting {
+ public:
+  explicit Meeting(unsigned wanted) : wanted_(wanted) {}
+
+  /// Returns false if the others are not there within `kEnough`.
+  bool join() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ++come_;
+    changed_.notify_all();
+    return changed_.wait_for(lock, kEnough, [this] { return come_ >= wanted_; });
+  }
+
+ private:
+  const unsigned wanted_;
+  unsigned come_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+};
 
 /// What a call throws; empty where it does not.
 template <typename Call>

@@ -16,26 +16,6 @@ using namespace switchml_torch;
 
 constexpr std::uint64_t kChunk = 1U << 20U;  // the default of SWITCHML_CHUNK_NUMEL
 
-/// A place where some threads meet.
-class Meeting {
- public:
-  explicit Meeting(unsigned wanted) : wanted_(wanted) {}
-
-  /// False where not all have come in a long time.
-  bool join() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    ++come_;
-    changed_.notify_all();
-    return changed_.wait_for(lock, kEnough, [this] { return come_ >= wanted_; });
-  }
-
- private:
-  const unsigned wanted_;
-  unsigned come_ = 0;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-};
-
 void countedOnce(Threads& threads) {
   inThreads(3, [&threads](std::size_t caller) {
     for (std::uint64_t round = 0; round < 300; ++round) {

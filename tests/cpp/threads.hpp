@@ -1,9 +1,5 @@
 #pragma once
 
-#include <chrono>
-
-constexpr auto kEnough = std::chrono::minutes(2);
-
 /// Runs all scenarios of the threads that take parts of a row; ends the process where one fails.
 void checkThreads(bool forks);
 

@@ -93,8 +93,44 @@ void waiting() {
         sum += nested(pool, 3);
       });
     }
-    pool.watch().lock()->finish(std::chrono::minutes(1));
+    pool.watch().lock()->finish(kEnough);
     check(sum == 40 * 4, "all jobs have got their answers");
+  }
+}
+
+/// A job that releases its place may wait for one that was queued while all places were taken.
+void released() {
+  for (const unsigned places : {1U, 2U}) {
+    Meeting met(2 * places);
+    std::promise<void> full;
+    const auto queued = full.get_future().share();
+    WorkPool pool(places);
+    for (unsigned number = 0; number < places; ++number) {
+      pool.submit([&met, queued](WorkPool::Place& place) {
+        queued.wait();
+        place.release();
+        check(met.join(), "a queued job has the place that was released");
+      });
+    }
+    for (unsigned number = 0; number < places; ++number) {
+      pool.submit([&met](WorkPool::Place&) { met.join(); });
+    }
+    full.set_value();
+    pool.watch().lock()->finish(kEnough);
+  }
+}
+
+/// Two jobs that wait for each other are submitted while one thread is idle, and has not woken.
+void atOnce() {
+  for (int round = 0; round < 200; ++round) {
+    Meeting met(2);
+    WorkPool pool(2);
+    pool.submit([](WorkPool::Place&) {});
+    pool.drain();
+    for (int number = 0; number < 2; ++number) {
+      pool.submit([&met](WorkPool::Place&) { check(met.join(), "both jobs have a thread"); });
+    }
+    pool.drain();
   }
 }
 
@@ -124,7 +160,7 @@ void together() {
       });
     }
     pool.reset();
-    state->finish(std::chrono::minutes(1));
+    state->finish(kEnough);
     check(drained == 4, "both have drained the pool");
   }
 }
@@ -204,6 +240,24 @@ void starved() {
   }
 }
 
+/// No thread can be had when a place is released: the one that released it runs what is queued.
+void starvedRelease() {
+  std::promise<void> full;
+  const auto queued = full.get_future().share();
+  std::promise<void> ran;
+  auto future = ran.get_future();
+  WorkPool pool(1);
+  pool.submit([queued](WorkPool::Place& place) {
+    queued.wait();
+    untilFailure = 1;
+    place.release();
+    check(untilFailure == 0, "a thread needs memory");
+  });
+  pool.submit([&ran](WorkPool::Place&) { ran.set_value(); });
+  full.set_value();
+  check(future.wait_for(kEnough) == std::future_status::ready, "the queued job runs");
+}
+
 void forked() {
   std::promise<void> release;
   auto signal = release.get_future().share();
@@ -223,10 +277,13 @@ void forked() {
 int main(int count, char** /*arguments*/) {
   order();
   waiting();
+  released();
+  atOnce();
   together();
   crowd();
   last();
   starved();
+  starvedRelease();
   if (count > 1) {
     forked();
   }
