@@ -145,6 +145,59 @@ void exchange() {
   checkSums({{rows, 0}}, {{columns, 0}}, memory, 5, "a transposition");
 }
 
+struct Layout {
+  Tensor::Sizes sizes;
+  Tensor::Sizes strides;
+};
+
+const std::vector<Layout> kApart{
+    {{}, {}},         {{12}, {2}},      {{4, 3}, {3, 1}},
+    {{3, 4}, {1, 3}}, {{2, 3}, {5, 1}}, {{2, 3, 2}, {1, 4, 2}},
+    {{1, 5}, {0, 1}},
+};
+
+/// As those of expand() and as_strided().
+const std::vector<Layout> kShared{
+    {{6}, {0}},
+    {{6, 2}, {0, 1}},
+    {{2, 6}, {1, 0}},
+    {{6, 4}, {1, 1}},
+    {{3, 4}, {2, 1}},
+    {{4, 5}, {1, 3}},  // of two columns the last and the first element
+    {{2, 6, 4}, {40, 1, 1}},
+    {{6, 2, 4}, {1, 40, 1}},
+    {{2, 3, 3}, {5, 2, 1}},
+};
+
+/// Elements of one tensor have places of their own in memory, or share some.
+void overlap(const std::vector<Layout>& layouts, bool apart) {
+  const auto memory = std::make_shared<std::vector<float>>(100);
+  for (const auto& layout : layouts) {
+    for (const auto type : {Type::kFloat, Type::kHalf}) {
+      const Tensor tensor(type, memory, 3, layout.sizes, layout.strides);
+      const Parts parts({tensor});
+      check(parts.areOne(parts) == apart, "elements with places of their own, or not");
+      const bool summedThere = Row(parts, parts, Type::kFloat).isInPlace();
+      check(summedThere == (apart && type == Type::kFloat && tensor.is_contiguous()), "in place");
+      for (std::int64_t size = 1; size < tensor.numel(); ++size) {
+        std::iota(memory->begin(), memory->end(), 1.0F);
+        checkSums({{tensor, 0}}, {{tensor, 0}}, memory, size, "elements that share places");
+      }
+    }
+  }
+}
+
+/// A tensor ends where the next one in memory begins, or one element later.
+void touch() {
+  for (const std::int64_t common : {0, 1}) {
+    const auto memory = std::make_shared<std::vector<float>>(16);
+    std::iota(memory->begin(), memory->end(), 1.0F);
+    const Tensor first(Type::kHalf, memory, 0, {8}, {1});
+    const Tensor second(Type::kHalf, memory, 8 - common, {8}, {1});
+    checkSums({{second, 0}, {first, 8}}, {{second, 0}, {first, 8}}, memory, 1, "neighbours");
+  }
+}
+
 Tensor halves(std::int64_t numel) {
   return {Type::kHalf, std::vector<float>(static_cast<std::size_t>(numel), 3.0F)};
 }
@@ -219,6 +272,9 @@ int main(int /*count*/, char** /*words*/) {
   keepOwner();
   keepPieces();
   exchange();
+  overlap(kApart, true);
+  overlap(kShared, false);
+  touch();
   crowd();
   std::puts("ok");
   return 0;
