@@ -1,12 +1,13 @@
 // The heartbeat over connections that are made up. `closed`: the connection of a rank ends.
-// `silent`: nothing comes from a rank. `back`: its beats come again. `alive`: all ranks live.
-// `stopped`: so they do, and were stopped for longer than a silent rank has. `left`: a rank leaves,
-// and a beat comes late.
+// `silent`: nothing comes from a rank. `back`: its beats come again. `news`: a rank passes on at
+// once what it hears. `alive`: all ranks live. `stopped`: so they do, and were stopped for longer
+// than a silent rank has. `left`: a rank leaves, and a beat comes late.
 #include <sys/types.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
@@ -93,6 +94,45 @@ void comeBack(int size, int rank) {
   checkAllKnow(heartbeats, Heartbeat::kNobody);
 }
 
+/// What a beat says, as it is sent.
+struct Beat {
+  std::int32_t gone;
+  std::int32_t closed;
+};
+
+/// A rank whose next beat is due in ten minutes passes on at once what it hears: that another rank
+/// is silent, that it is back, and that a connection is closed.
+void passOn(bool cut) {
+  constexpr int kSize = 4;
+  constexpr Heartbeat::Times kRare{std::chrono::minutes(10), std::chrono::minutes(20)};
+  Wires wires(kSize);
+  Heartbeat middle(wires.of(1), 1, kSize, kRare);
+  middle.begin();
+  const auto expect = [&](Beat beat, const std::string& what) {
+    Beat received{};
+    const auto message =
+        wires.of(2).receive(switchml_torch::kHeartbeats, &received, sizeof received);
+    const auto why = thrown([&] { message.wait(kEnough); });
+    check(why.empty() && received.gone == beat.gone && received.closed == beat.closed,
+          what + ": " + why);
+  };
+  const auto tell = [&](Beat beat) {
+    const auto message = wires.of(0).send(switchml_torch::kHeartbeats, &beat, sizeof beat);
+    check(message.wait(kEnough), "it is received");
+  };
+  expect({Heartbeat::kNobody, 0}, "all live at first");
+  for (const int gone : {3, 0, Heartbeat::kNobody}) {
+    tell({gone, 0});
+    expect({gone, 0}, "a silent rank, or none");
+  }
+  if (cut) {
+    wires.cut(0);
+  } else {
+    tell({3, 1});
+  }
+  expect({cut ? 0 : 3, 1}, "a closed connection");
+}
+
 void live() {
   Wires wires(3);
   checkAllLive(makeHeartbeats(wires, 3, kTimes), 3 * kTimes.silence / 2);
@@ -140,6 +180,8 @@ int main(int argc, char** argv) {
       const auto size = 2 + static_cast<int>(number);
       inThreads(2 + number, [&](std::size_t rank) { ofRank(size, static_cast<int>(rank)); });
     });
+  } else if (what == "news") {
+    inThreads(2, [](std::size_t number) { passOn(number == 0); });
   } else if (what == "alive") {
     live();
   } else if (what == "stopped") {
@@ -147,7 +189,7 @@ int main(int argc, char** argv) {
   } else if (what == "left") {
     leave();
   } else {
-    check(false, "usage: heartbeat closed|silent|back|alive|stopped|left");
+    check(false, "usage: heartbeat closed|silent|back|news|alive|stopped|left");
   }
   std::puts("ok");
   return 0;
