@@ -577,6 +577,33 @@ void tryReturns(unsigned seeds) {
   check(returns > seeds, "there are so many returns");
 }
 
+/// The ranks try to return at the first call after which they may, and after twice as many calls
+/// each time, for as long as that fails.
+void tryLater() {
+  const std::vector<std::uint64_t> expected{3, 6, 12, 24, 48, 96, 192, 384};
+  std::array<std::uint64_t, 2> calls{};
+  std::array<std::vector<std::uint64_t>, 2> tries;
+  Ranks ranks(2, expected.back(), [&](Rank& rank) {
+    return std::vector<Failover::Step>{[&](std::uint64_t /*seed*/) {
+      const auto number = static_cast<std::size_t>(rank.number);
+      tries.at(number).push_back(calls.at(number));
+      return Failover::Obstacle{tries.at(number).size() == expected.size() ? "" : "not yet"};
+    }};
+  });
+  ranks[0].failover->suspend("the library died");
+  forEach(ranks, [&](Rank& rank) {
+    until([&] { return rank.stopped.load(); });
+    auto& call = calls.at(static_cast<std::size_t>(rank.number));
+    for (call = 1; call < expected.back(); ++call) {
+      rank.goOverRing({call - 1});
+    }
+    check(rank.submit(call - 1), "the ranks return at last");
+    rank.finish(call - 1, sumOf(2, call - 1));
+  });
+  check(tries[0] == expected && tries[1] == expected, "the calls at which the ranks try to return");
+  checkSums(ranks, "tries that fail");
+}
+
 /// A caller that still copies its sum has the right one, also where the others have returned since.
 void copySlowly() {
   constexpr std::uint64_t kJobs = 5;  // the last has the slot of the first
@@ -982,6 +1009,7 @@ int main(int argc, char** argv) {
   } else if (what == "moments") {
     tryMoments(static_cast<unsigned>(std::atoi(argv[2])));
   } else if (what == "returns") {
+    tryLater();
     copySlowly();
     closeInReturn();
     failBeforeOthersReturn();

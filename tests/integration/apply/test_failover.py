@@ -75,6 +75,10 @@ MUTANTS = {
         "if (static_cast<int>(rank) == rank_ && all[rank].why[0] != '\\0') {",
         "returns",
     ),
+    "tries that end": (
+        "call >= first && call % first", "call >= first && call <= 4 * first && call % first",
+        "returns",
+    ),
     "its own seed": ("seed = all[0].seed;", "", "returns"),
     "memory of the old session": ("      slots_ = {};", "", "returns"),
     "memory that stays": ("      slots_ = {};", "", "states"),
@@ -134,6 +138,18 @@ BEAT_MUTANTS = {
     "a beat that names nobody": ("Beat{closed, 1}", "Beat{}", "closed"),
     "a silence that is not reported": ("Beat{silent(), 0}", "Beat{}", "silent"),
     "silence that is no end": ("kNobody : before_;", "kNobody : kNobody;", "silent"),
+    "silence that is reported with the next beat": (
+        "reported_.exchange(gone) != gone) {\n        beatNow();", "reported_.exchange(gone) != gone) {",
+        "news",
+    ),
+    "news that do not end the wait": (
+        "reported_ != reported;", "(false && reported_ != reported);", "news",
+    ),
+    "an end that is reported with the next beat": (
+        "compare_exchange_strong(nobody, rank)) {\n      beatNow();",
+        "compare_exchange_strong(nobody, rank)) {",
+        "news",
+    ),
     "a silence that is final": ("Beat{silent(), 0}", "Beat{silent(), silent() != kNobody}", "back"),
     "a rank that takes itself for gone": ("== rank_ ? kNobody : ", "== rank_ ? rank_ : ", "back"),
     "a stop that counts as silence": ("silence / 6)", "silence * 6)", "stopped"),
