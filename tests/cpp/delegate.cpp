@@ -543,6 +543,34 @@ void runBelow(const Rank& me, const char* scenario, const char* directory) {
   });
 }
 
+/// An allreduce of just the least number of elements is delegated, with 8 bits from the least
+/// number on that is summed so. The report counts the words that are sent.
+void sized(const Rank& me) {
+  auto group = me.group("sized");
+  std::uint64_t words = 0;
+  const auto expectWords = [&words](std::uint64_t more) {
+    words += more;
+    const auto counted = "\"bytes\": " + std::to_string(4 * words) + ",";
+    check(report().find(counted) != std::string::npos, counted + " in " + report());
+  };
+  const auto tensor = ints(5, me.rank, 0);
+  check(!group.allreduce(ints(4, me.rank, 0)).get().delegated, "less than SWITCHML_MIN_NUMEL");
+  check(group.allreduce(tensor).get().delegated, "as much as SWITCHML_MIN_NUMEL");
+  me.checkSum(tensor, "");
+  expectWords(5);
+  const std::vector<Tensor> row{ints(2, me.rank, 0), ints(3, me.rank, 0)};
+  check(group.allreduce(row, true).get().delegated, "as much in all");
+  expectWords(5);
+  const auto sumFloats = [&](std::size_t numel) {
+    const Tensor floats(ScalarType::Float, std::vector<std::int32_t>(numel));
+    check(group.allreduce(floats).get().delegated, "floats");
+  };
+  sumFloats(6);
+  expectWords(6);
+  sumFloats(7);  // a scale for each rank, and three lanes of 9 bits in a word
+  expectWords(2 + 3);
+}
+
 /// A process that a rank starts has the rank's environment, and makes a group with the others'.
 void assisted(const Rank& me, Group& group) {
   runBelow(me, "refused", ".");
@@ -1193,6 +1221,7 @@ int main(int argc, char** argv) {
       {"retried", delegating<retried>},
       {"returned", returned},
       {"overflowed", overflowed},
+      {"sized", sized},
       {"taken", taken},
       {"tardy", delegating<tardy>},
       {"unread", delegating<unread>},

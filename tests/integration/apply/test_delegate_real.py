@@ -212,38 +212,43 @@ def test_rdma_that_sends_again_early(built: Path, tmp_path: Path, timeout: str) 
         assert "SWITCHML_ALLOW" not in line
 
 
-SHARED = {
-    "num_workers": 3,
-    "num_worker_threads": 2,
-    "max_outstanding_packets": 64,
-    "packet_numel": 64,
-    "backend": "rdma",
-    "prepostprocessor": "bypass",
-    "instant_job_completion": "true",
-    "worker_port": 4321,  # an answer goes to the port of the packet that completed the slot
-    "msg_numel": 2048,
-    "SWITCHML_MIN_NUMEL": "7",
-    "SWITCHML_CHUNK_NUMEL": "7",
-    "SWITCHML_DTYPES": "float32",
-    "SWITCHML_OPS": "SUM",
-    "SWITCHML_QUANTIZATION_BITS": "4",
-    "SWITCHML_QUANTIZATION_BUCKET_SIZE": "7",
-    "SWITCHML_QUANTIZATION_MINIMAL_SIZE": "7",
-    "SWITCHML_QUANTIZATION_SKIP_INCOMPLETE_BUCKETS": "1",
-    "SWITCHML_FAILOVER": "1",
-    "SWITCHML_GROUP": "7",
+SHARED: dict[str, tuple[Any, ...]] = {
+    "num_workers": (3, 4),
+    "num_worker_threads": (2, 3),
+    "max_outstanding_packets": (64, 128),
+    "packet_numel": (64, 128),
+    "backend": ("rdma",),
+    "prepostprocessor": ("bypass",),
+    "instant_job_completion": ("true",),
+    "worker_port": (4321, 4322),  # an answer goes to the port of the packet that filled the slot
+    "msg_numel": (2048, 4096),
+    "SWITCHML_MIN_NUMEL": ("2", "7"),
+    "SWITCHML_CHUNK_NUMEL": ("2", "7"),
+    "SWITCHML_DTYPES": ("float32", "int32", "float32,int32"),
+    "SWITCHML_OPS": ("SUM", "AVG"),
+    "SWITCHML_QUANTIZATION_BITS": ("2", "4"),
+    "SWITCHML_QUANTIZATION_BUCKET_SIZE": ("2", "7"),
+    "SWITCHML_QUANTIZATION_MINIMAL_SIZE": ("2", "7"),
+    "SWITCHML_QUANTIZATION_SKIP_INCOMPLETE_BUCKETS": ("1",),
+    "SWITCHML_FAILOVER": ("1",),
+    "SWITCHML_GROUP": ("2", "3", "7"),
 }
-"""Settings that must be the same on all ranks, with another value than the usual one."""
+"""Settings that must be the same on all ranks, with other values than the usual one."""
 
 
 @pytest.mark.parametrize("name", SHARED)
 def test_ranks_compare_what_must_be_the_same(built: Path, tmp_path: Path, name: str) -> None:
+    """Each value differs from the usual one, and from each other one."""
     usual: dict[str, Any] = {"SWITCHML_QUANTIZATION_BITS": "8", "SWITCHML_ALLOW_FAKE_SUMS": "1"}
     usual["cores"] = "(0-3)@1"  # for any number of threads
     (before,) = group_lines(built, tmp_path, **usual)
-    (line,) = group_lines(built, tmp_path, **{**usual, name: SHARED[name]})
-    changed = {*line.split()} - {*before.split()}
-    assert name in {term.partition("=")[0] for term in changed}, line
+    found = {before}
+    for value in SHARED[name]:
+        (line,) = group_lines(built, tmp_path, **{**usual, name: value})
+        changed = {*line.split()} - {*before.split()}
+        assert name in {term.partition("=")[0] for term in changed}, line
+        found.add(line)
+    assert len(found) == 1 + len(SHARED[name]), found
 
 
 def test_runtime_marks_the_variables_that_must_be_the_same() -> None:
@@ -502,6 +507,15 @@ def test_a_start_ends_when_nobody_waits_for_it(built: Path, tmp_path: Path) -> N
 def test_what_has_no_place_in_the_fixed_point(built: Path, tmp_path: Path) -> None:
     """inf in a row that is summed in place, and in one that is copied."""
     ranks(built, "overflowed", tmp_path, {})
+
+
+def test_the_least_number_of_elements(built: Path, tmp_path: Path) -> None:
+    env = {
+        "SWITCHML_MIN_NUMEL": "5",
+        "SWITCHML_QUANTIZATION_BITS": "8",
+        "SWITCHML_QUANTIZATION_MINIMAL_SIZE": "7",
+    }
+    ranks(built, "sized", tmp_path, {-1: env})
 
 
 def test_a_controller_that_is_not_there(built: Path, tmp_path: Path) -> None:

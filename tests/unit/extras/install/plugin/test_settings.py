@@ -58,6 +58,7 @@ def test_the_last_rule_that_matches_counts() -> None:
 
 def test_what_is_quantized_of_a_layer() -> None:
     assert settings().quantized("a", 1023) == (0, 32)
+    assert settings().quantized("a", 1024) == (1024, 4)
     assert settings().quantized("a", 1300) == (1300, 4)
     assert settings(skip_incomplete=True).quantized("a", 1300) == (1024, 4)
     assert settings(skip_incomplete=True, layer_min_size=0).quantized("a", 511) == (0, 4)
