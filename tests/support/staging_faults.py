@@ -8,17 +8,19 @@ from dataclasses import dataclass
 
 STAGING, GROUP, CODEC = "Staging.hpp", "ProcessGroupSwitchML.cpp", "SwitchMLCodec.hpp"
 AMONG = {"parts_among_sources", "parts_among_one"}
-CUT = {"parts", "parts_of_strided", "parts_scattered", *AMONG}
+CUT = {"parts", "parts_of_strided", "parts_scattered", "parts_coalesced", *AMONG}
 ELSEWHERE = {"elsewhere"}
+DEVICES = {"devices"}
 EARLY = {"waiting", "early"}
 WAITED = {
-    *EARLY, *ELSEWHERE, *CUT, "again", "rejoined", "unrecorded",
-    "streams", "strided", "scattered", "blocked", "captured", "captured_wait",
+    *EARLY, *ELSEWHERE, *DEVICES, *CUT, "again", "rejoined", "unrecorded",
+    "streams", "strided", "scattered", "coalesced", "blocked", "captured", "captured_wait",
 }  # fmt: skip
 FUTURES = {"future", "callback"}
 PAGEABLE = {"pageable"}  # the host waits for copies from the device to memory that is not pinned
 DROPPED = {"dropped"}
-REUSED = {*DROPPED, "unwaited", "scattered_away"}
+AWAY = {"coalesced_away"}
+REUSED = {*DROPPED, *AWAY, "unwaited", "scattered_away"}
 PARTS_FAILED = {"parts_failed"}
 FAILED = {"failed", *PARTS_FAILED}
 LATE = {"timed_out"}
@@ -40,6 +42,8 @@ class Fault:
     """Stands before and after the part, and stays."""
     until: str | None = None
     """The torch from which on the part is of no use, as torch does it itself."""
+    since: str = "0"
+    """The torch from which on the part is of use."""
 
 
 GUARD = "const c10::DeviceGuard guard("
@@ -50,6 +54,7 @@ TAKEN = (
     ".getStreamFromGlobalPool(device_, /*isHighPriority=*/true)"
 )
 RECORD = "    produced_.record(currentStream());\n"
+EVENT = "    done_.record(streams_.back);\n"
 
 
 PRESENT = "present"
@@ -97,14 +102,12 @@ FAULTS = {
         GROUP,
         "    end(failure, targets_);\n",
         "    guard.reset();\n    end(failure, targets_);\n",
-        wrong=SCENARIOS - FAILED - LATE - ABORTED,
+        wrong=SCENARIOS - DEVICES - FAILED - LATE - ABORTED,
     ),
     "no_wait_after_a_failure": Fault(
         GROUP, "staging_->settle()", "static_cast<void>(0)", wrong=PARTS_FAILED
     ),
-    "event_not_recorded": Fault(
-        STAGING, "    done_.record(streams_.back);\n", wrong=WAITED | PAGEABLE | PARTS_FAILED
-    ),
+    "event_not_recorded": Fault(STAGING, EVENT, wrong=WAITED | PAGEABLE | PARTS_FAILED),
     "started_elsewhere": Fault(
         STAGING, "device_", NOWHERE, wrong=ELSEWHERE, between=(GUARD, f");\n{RECORD}")
     ),
@@ -137,25 +140,76 @@ FAULTS = {
     "captured_wait_not_refused": Fault(
         STAGING, "    refuseCapture(device_);\n", wrong={"captured_wait"}
     ),
+    "default_stream_captured": Fault(
+        STAGING,
+        "c10::impl::VirtualGuardImpl(device.type()).getStream(device)",
+        "c10::impl::VirtualGuardImpl(device.type()).getDefaultStream(device)",
+        wrong={"captured", "captured_wait"},
+    ),
+    "streams_of_another_device": Fault(
+        STAGING, "made->find(device.index())", "made->find(1)", wrong=DEVICES
+    ),
+    "fetched_to_the_front": Fault(
+        STAGING, "begin", "begin % size_", wrong=CUT, between=("partOf(row_, ", ", part).copy_(")
+    ),
+    "given_back_from_the_front": Fault(
+        STAGING,
+        "begin",
+        "begin % size_",
+        wrong=CUT - {"parts_scattered"},  # its target is in the first part
+        between=("part.copy_(partOf(row_, ", ", part), "),
+    ),
+    "event_of_the_first_part": Fault(
+        STAGING,
+        EVENT,
+        f"    if (first == 0) {{\n{EVENT}    }}\n",
+        wrong=CUT - {"parts_scattered"},
+    ),
+    "first_target_recorded": Fault(
+        STAGING,
+        "use(tensor, streams_.back)",
+        "use(targets_.first(), streams_.back)",
+        wrong=AWAY,
+        since="2.1",
+    ),
+    "abort_reported_as_late": Fault(
+        STAGING,
+        "patience_.aborted",
+        "std::make_shared<const std::atomic<bool>>(!patience_.aborted->load())",
+        wrong=LATE | ABORTED,
+        between=("(*", "\n   "),
+    ),
+    "limit_of_the_group": Fault(
+        GROUP, "Patience{timeout, aborted_}", "Patience{limit_.load(), aborted_}", wrong=LATE
+    ),
+    "given_up_with_the_work": Fault(GROUP, "    allreduce_.reset();\n", wrong=LATE | ABORTED),
+    "arrivals_destroyed_elsewhere": Fault(
+        STAGING, "      arrivals_.clear();\n", wrong=ELSEWHERE | DROPPED
+    ),
+    "row_destroyed_elsewhere": Fault(STAGING, "      row_.reset();\n", wrong=ELSEWHERE | DROPPED),
 }
 SLOW = {"copy_back_awaited", "producer_awaited"}
-IN_TURN = "copies_in_turn"
+IN_TURN = {"copies_in_turn", "next_part_awaited", "all_parts_awaited"}
 BEHIND = "producer_awaited_by_stream"
 VARIANTS: Mapping[str, Fault | None] = {
     PRESENT: None,
     **FAULTS,
     "copy_back_awaited": Fault(
-        STAGING, "    done_.record(streams_.back);\n",
-        "    done_.record(streams_.back);\n    settle();\n",
+        STAGING, EVENT, f"{EVENT}    settle();\n",
     ),
     "producer_awaited": Fault(
         STAGING, RECORD,
         f"{RECORD}    reached(produced_, std::chrono::milliseconds(200), nullptr);\n",
     ),
     BEHIND: Fault(STAGING, RECORD, f"{RECORD}    produced_.block(streams_.out);\n"),
-    IN_TURN: Fault(
+    "copies_in_turn": Fault(
         STAGING, STREAMS, f"CopyStreams{{{STREAMS}.out, {STREAMS}.out}}", between=("(", "),")
     ),
+    "next_part_awaited": Fault(
+        STAGING, "(last - 1) / size_",
+        "std::min<std::int64_t>(last / size_, static_cast<std::int64_t>(arrivals_.size()) - 1)",
+    ),
+    "all_parts_awaited": Fault(STAGING, "(scatters_)", "(true)"),
 }  # fmt: skip
 
 

@@ -275,6 +275,16 @@ class SimulatedDevice {
     }
   }
 
+  /// Devices whose streams have used pinned memory.
+  std::set<int> usersOf(const Block& block) {
+    const Held held(*this);
+    std::set<int> devices;
+    for (const auto& mark : block.pinned ? block.pending : Marks{}) {
+      devices.insert(mark->stream.first);
+    }
+    return devices;
+  }
+
   /// The live pinned block that the address is in, or null.
   Block* pinnedBlock(const void* address) {
     const Held held(*this);

@@ -67,6 +67,21 @@ inline void maybeSetDevice(c10::DeviceIndex device) {
   }
 }
 
+/// How torch works with events: it goes back to any device.
+class On {
+ public:
+  explicit On(c10::DeviceIndex device) : before_(registration::getDevice()) {
+    registration::setDevice(device);
+    call();
+  }
+  ~On() { registration::setDevice(before_); }
+  On(const On&) = delete;
+  On& operator=(const On&) = delete;
+
+ private:
+  const c10::DeviceIndex before_;
+};
+
 class Guard final : public c10::impl::DeviceGuardImplInterface {
  public:
   c10::DeviceType type() const override { return c10::kCUDA; }
@@ -160,21 +175,6 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
  private:
   using Event = std::shared_ptr<SimulatedDevice::Mark>;
 
-  /// How torch works with events: it goes back to any device.
-  class On {
-   public:
-    explicit On(c10::DeviceIndex device) : before_(registration::getDevice()) {
-      registration::setDevice(device);
-      call();
-    }
-    ~On() { registration::setDevice(before_); }
-    On(const On&) = delete;
-    On& operator=(const On&) = delete;
-
-   private:
-    const c10::DeviceIndex before_;
-  };
-
   static c10::DeviceIndex indexOf(c10::Device device) {
     return device.has_index() ? device.index() : registration::getDevice();
   }
@@ -187,8 +187,14 @@ inline const Guard& guard() {
   return *instance;
 }
 
+/// Torch records an event on each stream that has used pinned memory.
 inline void freeBlock(void* block) {
-  SimulatedDevice::instance().free(static_cast<SimulatedDevice::Block*>(block));
+  auto& device = SimulatedDevice::instance();
+  auto* const own = static_cast<SimulatedDevice::Block*>(block);
+  for (const auto index : device.usersOf(*own)) {
+    const On on(static_cast<c10::DeviceIndex>(index));
+  }
+  device.free(own);
 }
 
 /// Torch pins memory by way of any device that has a context.

@@ -47,6 +47,21 @@ using AnyGroup = c10::intrusive_ptr<c10d::ProcessGroup>;
 
 using registration::streamOf;
 
+/// Values of elements, of which no two are equal.
+struct Values {
+  constexpr Values(float first, float step = 1) : first(first), step(step) {}
+  std::vector<float> of(std::int64_t numel) const {
+    std::vector<float> values;
+    for (std::int64_t i = 0; i < numel; ++i) {
+      values.push_back(first + static_cast<float>(i) * step);
+    }
+    return values;
+  }
+
+  float first;
+  float step;
+};
+
 /// The other ranks and the switch: x becomes 2x + 1.
 class Client {
  public:
@@ -153,6 +168,8 @@ class Client {
   std::atomic<bool> records_{true};
 };
 
+constexpr Values sumOf(Values x) { return {Client::sumOf(x.first), 2 * x.step}; }
+
 Client& client() {
   static auto* const instance = new Client;
   return *instance;
@@ -203,17 +220,21 @@ class Run {
   /// The main thread's device, from here on.
   void begin(c10::DeviceIndex device) { registration::current() = {device, -1, {}}; }
 
-  at::Tensor tensor(std::int64_t numel = kNumel) { return registration::empty(numel, kHome); }
-
-  void fill(const at::Tensor& tensor, float value) {
-    device_.enqueue(
-        registration::guard().getStream(tensor.device()), "produce",
-        [elements = registration::Elements(tensor), value] { elements.onHost().fill_(value); });
+  at::Tensor tensor(std::int64_t numel = kNumel, c10::DeviceIndex device = kHome) {
+    return registration::empty(numel, device);
   }
 
-  at::Tensor filled(float value, std::int64_t numel = kNumel) {
+  void fill(const at::Tensor& tensor, Values values) {
+    device_.enqueue(registration::guard().getStream(tensor.device()), "produce",
+                    [elements = registration::Elements(tensor), values] {
+                      const auto all = values.of(elements.sizes.at(0));
+                      std::copy(all.begin(), all.end(), static_cast<float*>(elements.data));
+                    });
+  }
+
+  at::Tensor filled(Values values, std::int64_t numel = kNumel) {
     const auto made = tensor(numel);
-    fill(made, value);
+    fill(made, values);
     return made;
   }
 
@@ -227,6 +248,10 @@ class Run {
   /// The target gets the first half of the sum of the source.
   Work reduceScatter(at::Tensor target, at::Tensor source) {
     return group_->_reduce_scatter_base(target, source);
+  }
+
+  Work reduceScatter(std::vector<at::Tensor> targets, std::vector<at::Tensor> sources) {
+    return coalesced(*group_, targets, sources, 0);
   }
 
   void abort() {
@@ -252,15 +277,15 @@ class Run {
     work->wait();
   }
 
-  /// The elements are to have this value when the current stream has come to it.
-  void expect(const at::Tensor& tensor, float value) {
+  /// The elements are to have these values when the current stream has come to it.
+  void expect(const at::Tensor& tensor, Values values) {
     auto found = std::make_shared<std::vector<float>>();
     device_.enqueue(registration::guard().getStream(tensor.device()), "consume",
                     [elements = registration::Elements(tensor), found] {
                       const auto dense = elements.onHost().contiguous();
                       found->assign(dense.data_ptr<float>(), dense.data_ptr<float>() + kNumel);
                     });
-    expected_.emplace_back(std::move(found), value);
+    expected_.emplace_back(std::move(found), values);
   }
 
   /// The memory of a tensor is used again.
@@ -269,10 +294,13 @@ class Run {
     expect(next, 5);
   }
 
-  /// Expects the client to read this value.
-  void expectRead(float value) { read_ = value; }
+  /// Expects the client to read these values, one after another.
+  void expectRead(Values values) { read_ = std::make_unique<Values>(values); }
 
   void expect(bool right) { right_ = right_ && right; }
+
+  /// Tensors of other devices are to be summed as well.
+  void expectDevices(std::set<int> devices) { devices_ = std::move(devices); }
 
   /// This many sums are to be given up before the client has them.
   void expectAbandoned(std::uint64_t count) { abandoned_ = count; }
@@ -292,27 +320,44 @@ class Run {
     switchml_torch::ProcessGroupSwitchML::finishAll();  // threads in callbacks have tensors
     device_.waitForAll();
     const auto& read = client().read();
-    return right_ && !device_.anyLive() && device_.contexts() == std::set<int>{kHome} &&
+    const auto numel = static_cast<std::int64_t>(read.size());
+    return right_ && !device_.anyLive() && device_.contexts() == devices_ &&
            registration::guard().taken(kHome) <= 2 && client().abandoned() == abandoned_ &&
            std::all_of(expected_.begin(), expected_.end(),
-                       [](const auto& pair) {
-                         return *pair.first == std::vector<float>(kNumel, pair.second);
-                       }) &&
-           (read_ == 0 || std::count(read.begin(), read.end(), read_) ==
-                              static_cast<std::ptrdiff_t>(read.size()));
+                       [](const auto& pair) { return *pair.first == pair.second.of(kNumel); }) &&
+           (read_ == nullptr || read == read_->of(numel));
   }
 
  private:
+  template <typename Group>
+  static auto coalesced(Group& group, std::vector<at::Tensor>& targets,
+                        std::vector<at::Tensor>& sources, int /*preferred*/)
+      -> decltype(group.reduce_scatter_tensor_coalesced(targets, sources)) {
+    return group.reduce_scatter_tensor_coalesced(targets, sources);
+  }
+
+  /// Not every torch has that. The last of several works is the last one that is done.
+  template <typename Group>
+  static Work coalesced(Group& group, std::vector<at::Tensor>& targets,
+                        std::vector<at::Tensor>& sources, long /*otherwise*/) {
+    Work work;
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      work = group._reduce_scatter_base(targets[i], sources[i]);
+    }
+    return work;
+  }
+
   AnyGroup group_;
   SimulatedDevice& device_ = SimulatedDevice::instance();
-  std::vector<std::pair<std::shared_ptr<std::vector<float>>, float>> expected_;
+  std::vector<std::pair<std::shared_ptr<std::vector<float>>, Values>> expected_;
   bool right_ = true;
   std::uint64_t abandoned_ = 0;
-  float read_ = 0;  // 0: of no interest
+  std::unique_ptr<const Values> read_;  // null: of no interest
+  std::set<int> devices_{kHome};
   int free_ = 0;
 };
 
-const float kSum = Client::sumOf(3);
+constexpr Values kSum = sumOf(Values(3));
 
 /// Waits for the sum, as most programs do.
 void waiting(Run& run) {
@@ -349,7 +394,7 @@ void again(Run& run) {
     const auto work = run.allreduce(tensor);
     run.finish(work);
   }
-  run.expect(tensor, Client::sumOf(kSum));
+  run.expect(tensor, sumOf(kSum));
 }
 
 /// The tensor's own stream, the producer's and the consumer's are three.
@@ -376,6 +421,19 @@ void elsewhere(Run& run) {
   waiting(run);
 }
 
+/// Tensors of two devices, each of which has streams of its own.
+void devices(Run& run) {
+  run.expectDevices({0, kHome});
+  for (const c10::DeviceIndex device : {kHome, c10::DeviceIndex{0}}) {
+    run.begin(device);
+    const auto tensor = run.tensor(kNumel, device);
+    run.fill(tensor, 3);
+    run.finish(run.allreduce(tensor));
+    run.expect(tensor, kSum);
+    SimulatedDevice::instance().waitForAll();  // else there are too many orders
+  }
+}
+
 /// Every other element of a larger tensor.
 void strided(Run& run) {
   const auto whole = run.filled(3, 2 * kNumel);
@@ -383,8 +441,8 @@ void strided(Run& run) {
   const auto rest = registration::elementsOf(whole.storage(), kNumel, 2, 1);
   const auto work = run.allreduce(tensor);
   run.finish(work);
-  run.expect(tensor, kSum);
-  run.expect(rest, 3);
+  run.expect(tensor, sumOf(Values(3, 2)));
+  run.expect(rest, {4, 2});
 }
 
 void scattered(Run& run) {
@@ -410,12 +468,33 @@ void scatteredAway(Run& run) {
   run.reuse();
 }
 
-/// The row of another scenario goes in parts of so many elements.
-template <void (*scenario)(Run&), std::int64_t numel>
+/// Two tensors are one row.
+void coalesced(Run& run) {
+  const std::vector<at::Tensor> sources{run.filled(3, 2 * kNumel),
+                                        run.filled(3 + 2 * kNumel, 2 * kNumel)};
+  const std::vector<at::Tensor> targets{run.tensor(), run.tensor()};
+  run.finish(run.reduceScatter(targets, sources));
+  run.expect(targets[0], kSum);
+  run.expect(targets[1], sumOf(Values(3 + 2 * kNumel)));
+}
+
+/// Nobody waits, and the memory of all is used again.
+void coalescedAway(Run& run) {
+  {
+    const auto target = run.tensor();
+    const auto source = run.filled(3, 2 * kNumel);
+    const auto work = run.reduceScatter({target, run.tensor()}, {source, source});
+    run.sum();
+  }
+  run.reuse();
+}
+
+/// The row of another scenario goes in parts of so many elements. Its values have this distance.
+template <void (*scenario)(Run&), std::int64_t numel, int step = 1>
 void parts(Run& run) {
   client().reset(numel);
   scenario(run);
-  run.expectRead(3);
+  run.expectRead({3, step});
 }
 
 /// The target lies in the source, but not where its elements come from. What was there is summed.
@@ -541,8 +620,9 @@ void meetHeld(const Work& work) {
 
 constexpr int kMany = 100;  // questions of a host that does not give up
 
-/// The work is to end without its values: the host does not ask for them again and again.
-void expectFailed(Run& run, const Work& work) {
+/// The work is to end without its values, and its sum to be given up: the host does not ask for
+/// them again and again.
+void expectFailed(Run& run, const Work& work, const std::string& why) {
   auto& device = SimulatedDevice::instance();
   const auto asked = device.asked();
   while (!work->isCompleted() && device.asked() < asked + kMany) {
@@ -551,7 +631,8 @@ void expectFailed(Run& run, const Work& work) {
   run.expect(work->isCompleted());
   device.letGo(kHeld);
   run.sum();
-  run.expect(!thrown([&] { work->wait(); }).empty());
+  run.expect(thrown([&] { work->wait(); }).find(why) != std::string::npos);
+  run.expect(client().abandoned() == 1);
   run.expectAbandoned(1);
 }
 
@@ -563,7 +644,7 @@ void timedOut(Run& run) {
   SimulatedDevice::instance().open(true);
   meetHeld(work);
   std::this_thread::sleep_for(kLimit);
-  expectFailed(run, work);
+  expectFailed(run, work, "within " + std::to_string(kLimit.count()) + " ms");
   run.after(streamOf(kHome, 0), kHeld);
   run.expect(tensor, 3);
 }
@@ -577,7 +658,7 @@ void aborted(Run& run) {
   const auto asked = SimulatedDevice::instance().asked();
   run.abort();
   run.expect(SimulatedDevice::instance().asked() < asked + kMany);
-  expectFailed(run, work);
+  expectFailed(run, work, switchml_torch::kGroupAborted);
   run.after(streamOf(kHome, 0), kHeld);
   run.expect(tensor, 3);
 }
@@ -603,12 +684,18 @@ void unrecorded(Run& run) {
   run.expect(tensor, kSum);
 }
 
+/// A stream that is captured. CUDA captures no default stream.
+const c10::Stream kCaptured = streamOf(kHome, 102);
+
 /// The call is made while its stream is captured.
 void captured(Run& run) {
   auto& device = SimulatedDevice::instance();
   const auto tensor = run.filled(3);
-  device.beginCapture(streamOf(kHome, 0));
-  run.expect(!thrown([&] { run.allreduce(tensor); }).empty());
+  device.beginCapture(kCaptured);
+  {
+    const c10::StreamGuard current(kCaptured);
+    run.expect(!thrown([&] { run.allreduce(tensor); }).empty());
+  }
   run.sum();
   run.expect(device.endCapture());
   run.expect(client().taken() == 0);
@@ -621,8 +708,11 @@ void capturedWait(Run& run) {
   const auto tensor = run.filled(3);
   const auto work = run.allreduce(tensor);
   run.sum();
-  device.beginCapture(streamOf(kHome, 0));
-  run.expect(!thrown([&] { work->wait(); }).empty());
+  device.beginCapture(kCaptured);
+  {
+    const c10::StreamGuard current(kCaptured);
+    run.expect(!thrown([&] { work->wait(); }).empty());
+  }
   run.expect(device.endCapture());
   work->wait();
   run.expect(tensor, kSum);
@@ -648,12 +738,16 @@ const std::vector<std::pair<const char*, void (*)(Run&)>> kScenarios{
     {"again", again},
     {"streams", streams},
     {"elsewhere", elsewhere},
+    {"devices", devices},
     {"strided", strided},
     {"scattered", scattered},
     {"scattered_away", scatteredAway},
+    {"coalesced", coalesced},
+    {"coalesced_away", coalescedAway},
     {"parts", parts<waiting, kNumel / 3>},  // two are on the way
-    {"parts_of_strided", parts<strided, kNumel / 2>},
+    {"parts_of_strided", parts<strided, kNumel / 2, 2>},
     {"parts_scattered", parts<scattered, kNumel + 1>},
+    {"parts_coalesced", parts<coalesced, kNumel + 4>},
     {"parts_among_sources", partsAmongSources},
     {"parts_among_one", partsAmongOne},
     {"parts_failed", partsFailed},
@@ -707,15 +801,16 @@ void crowd(Run& run, RandomOrder& order) {
   struct Job {
     at::Tensor tensor;
     Work work;
-    float value;
+    Values values;
   };
   const auto anyStream = [&order] { return streamOf(kHome, 100 + order.choose(3)); };
   std::deque<Job> jobs;
   for (int number = 0; number < 40; ++number) {
     const c10::StreamGuard current(anyStream());
     if (jobs.size() < 4 && order.choose(3) > 0) {
-      const auto tensor = run.filled(static_cast<float>(number));
-      jobs.push_back({tensor, run.allreduce(tensor), static_cast<float>(number)});
+      const Values values(static_cast<float>(number));
+      const auto tensor = run.filled(values);
+      jobs.push_back({tensor, run.allreduce(tensor), values});
     } else if (!jobs.empty()) {
       const auto job = std::move(jobs.front());
       jobs.pop_front();
@@ -724,11 +819,11 @@ void crowd(Run& run, RandomOrder& order) {
       switch (order.choose(3)) {
         case 0:
           job.work->wait();
-          run.expect(job.tensor, Client::sumOf(job.value));
+          run.expect(job.tensor, sumOf(job.values));
           break;
         case 1:
           job.work->getFuture()->wait();
-          run.expect(job.tensor, Client::sumOf(job.value));
+          run.expect(job.tensor, sumOf(job.values));
           break;
         default:
           break;
@@ -751,7 +846,7 @@ void queued(Run& run) {
   SimulatedDevice::instance().open(true);
   for (std::size_t number = 0; number < calls.size(); ++number) {
     run.expect(thrown([&] { calls[number].second->wait(); }).empty());
-    run.expect(calls[number].first, Client::sumOf(static_cast<float>(number)));
+    run.expect(calls[number].first, sumOf(Values(static_cast<float>(number))));
   }
   meetHeld(late);
   SimulatedDevice::instance().letGo(kHeld);

@@ -139,7 +139,8 @@ BEAT_MUTANTS = {
     "a silence that is not reported": ("Beat{silent(), 0}", "Beat{}", "silent"),
     "silence that is no end": ("kNobody : before_;", "kNobody : kNobody;", "silent"),
     "silence that is reported with the next beat": (
-        "reported_.exchange(gone) != gone) {\n        beatNow();", "reported_.exchange(gone) != gone) {",
+        "reported_.exchange(gone) != gone) {\n        beatNow();",
+        "reported_.exchange(gone) != gone) {",
         "news",
     ),
     "news that do not end the wait": (
