@@ -2,6 +2,7 @@
 
 #include "SwitchMLAllreduce.hpp"
 #include "base/SwitchMLHost.hpp"
+#include "base/quietly.hpp"
 #include "base/say.hpp"
 #include "join/SwitchMLGroups.hpp"
 #include "join/requirement.hpp"
@@ -24,19 +25,24 @@ struct Opened {
     void* handle = dlopen(kName, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     if (handle == nullptr) {
       Dl_info here{};
-      dladdr(reinterpret_cast<void*>(&switchml_torch::delegate), &here);
-      const std::string own = here.dli_fname;
+      const bool known = dladdr(reinterpret_cast<void*>(&switchml_torch::delegate), &here) != 0;
+      const std::string own = known && here.dli_fname != nullptr ? here.dli_fname : "";
       handle = dlopen((own.substr(0, own.rfind('/') + 1) + kName).c_str(), RTLD_NOW | RTLD_LOCAL);
     }
     void* const found = handle == nullptr ? nullptr : dlsym(handle, "switchml_torch_interface");
     if (found == nullptr) {
-      why = printable(dlerror());
+      const char* const error = dlerror();
+      why = printable(error == nullptr ? "it has no interface" : error);
       return;
     }
     delegate = reinterpret_cast<decltype(&switchml_torch_interface)>(found)(SWITCHML_TORCH_DIGEST);
     why = delegate == nullptr ? text(kName, " was compiled from other sources") : "";
   }
 };
+
+/// Report where there is no memory for one.
+const std::string& kNoReport =
+    *new std::string(text("{\"problem\": ", inQuotes(kOutOfMemory), ", ", Outcome().json(), "}"));
 
 /// Never destroyed: threads may outlive the destruction of statics.
 Opened& opened() {
@@ -57,7 +63,11 @@ Capabilities without(Opened& own, int size) {
 
 }  // namespace
 
-Interface* delegate() noexcept { return opened().delegate; }
+Interface* delegate() noexcept {
+  Interface* found = nullptr;
+  quietly([&found] { found = opened().delegate; });
+  return found;
+}
 
 void agree(const std::vector<const void*>& contexts, int rank, int size,
            std::chrono::milliseconds timeout, const Exchange& exchange) {
@@ -90,15 +100,20 @@ void agree(const std::vector<const void*>& contexts, int rank, int size,
 }  // namespace switchml_torch
 
 /// Writes the report as Interface::report() does. Without the library it says why that could not be
-/// opened, and what the newest group has agreed on.
+/// opened, and what the newest group has agreed on; without memory, that there is none.
 extern "C" __attribute__((visibility("default"))) std::size_t switchml_torch_report(
-    char* buffer, std::size_t capacity) {
-  auto& own = switchml_torch::opened();
-  if (own.delegate != nullptr) {
-    return own.delegate->report(buffer, capacity);
-  }
-  const std::lock_guard<std::mutex> lock(own.mutex);
-  const auto report = switchml_torch::text("{\"problem\": ", switchml_torch::inQuotes(own.why),
-                                           ", ", own.group.json(), "}");
-  return switchml_torch::copyText(report, buffer, capacity);
+    char* buffer, std::size_t capacity) noexcept {
+  using namespace switchml_torch;
+  std::size_t size = 0;
+  const bool written = quietly([&] {
+    auto& own = opened();
+    if (own.delegate != nullptr) {
+      size = own.delegate->report(buffer, capacity);
+      return;
+    }
+    const std::lock_guard<std::mutex> lock(own.mutex);
+    size = copyText(text("{\"problem\": ", inQuotes(own.why), ", ", own.group.json(), "}"), buffer,
+                    capacity);
+  });
+  return written ? size : copyText(kNoReport, buffer, capacity);
 }

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "SwitchMLJoining.hpp"
+#include "base/quietly.hpp"
 #include "base/say.hpp"
 #include "sum/SwitchMLReduction.hpp"
 
@@ -39,7 +40,8 @@ std::atomic<Process*> before{nullptr};  // of the process that this one was fork
   }
 });
 
-/// Never destroyed: works, and the library's threads, may outlive the destruction of statics.
+/// Never destroyed: works, and the library's threads, may outlive the destruction of statics. Throws
+/// std::bad_alloc in a forked child without memory; else it was made when the library was opened.
 Process& process() {
   auto* found = newest.load(std::memory_order_acquire);
   if (found == nullptr) {
@@ -51,23 +53,37 @@ Process& process() {
   return *found;
 }
 
-void endReport(int /*status*/, void* /*argument*/) { process().report.end(); }
+/// For functions that cannot throw: null in a forked child without memory. Then it has nothing to
+/// end, and its calls will raise.
+Process* ownProcess() noexcept {
+  Process* own = nullptr;
+  quietly([&own] { own = &process(); });
+  return own;
+}
+
+void endReport(int /*status*/, void* /*argument*/) {
+  if (auto* const own = ownProcess(); own != nullptr) {
+    own->report.end();
+  }
+}
 
 /// The process ends here where that would hang, and in a forked child, which has none of the
 /// library's threads.
 void endProcess(int status, void* /*argument*/) {
   exitCode = status;
   exiting = true;
-  auto& own = process();
-  own.report.end();
-  auto& library = own.runtime.library;
-  if (!library.lost()) {
+  auto* const own = ownProcess();
+  if (own != nullptr) {
+    own->report.end();
+  }
+  if (own != nullptr && !own->runtime.library.lost()) {
+    auto& library = own->runtime.library;
     const auto epoch = library.epoch();
-    own.runtime.close("the process is exiting");
+    own->runtime.close(textOrNone([] { return "the process is exiting"; }));
     if (library.stoppedWithin(kStopAtExit, epoch)) {
       return;
     }
-    say("warning: the SwitchML context did not stop");
+    quietly([] { say("warning: the SwitchML context did not stop"); });
   }
   std::fflush(nullptr);
   _exit(status);
@@ -87,11 +103,16 @@ struct Visit {
 class Face final : public Interface {
  public:
   bool delegates(const void* context) const noexcept override {
-    return process().runtime.groupOf(context) != nullptr;
+    const auto* const own = ownProcess();
+    return own != nullptr && own->runtime.groupOf(context) != nullptr;
   }
 
   std::uint64_t takeSequence(const void* context, const Request& request) noexcept override {
-    auto& own = process();
+    auto* const found = ownProcess();
+    if (found == nullptr) {
+      return 0;  // so that reduce() raises
+    }
+    auto& own = *found;
     const auto* const group = own.runtime.group();
     const bool owns = group != nullptr && group->owns(context);
     // Gloo has no average of integers either: it raises.
@@ -113,7 +134,8 @@ class Face final : public Interface {
   }
 
   std::uint64_t partNumel() const noexcept override {
-    const auto* const group = process().runtime.group();
+    const auto* const own = ownProcess();
+    const auto* const group = own == nullptr ? nullptr : own->runtime.group();
     return group == nullptr ? UINT64_MAX : group->settings.chunkNumel;
   }
 
@@ -141,7 +163,11 @@ class Face final : public Interface {
     statistics.times.add(Library::Clock::now() - begun);
   }
 
-  void abandon(std::uint64_t sequence) noexcept override { process().runtime.abandon(sequence); }
+  void abandon(std::uint64_t sequence) noexcept override {
+    if (auto* const own = ownProcess(); own != nullptr) {
+      own->runtime.abandon(sequence);
+    }
+  }
 
   void join(const std::vector<const void*>& contexts, int rank, int size,
             std::chrono::milliseconds timeout, const Exchange& exchange) override {
@@ -158,7 +184,11 @@ class Face final : public Interface {
   }
 
   void leave(const void* context) noexcept override {
-    auto& own = process();
+    auto* const found = ownProcess();
+    if (found == nullptr) {
+      return;
+    }
+    auto& own = *found;
     own.groups.remove(context);
     const auto* const group = own.runtime.groupOf(context);
     if (group == nullptr || !own.runtime.end(group)) {
@@ -181,7 +211,7 @@ class Face final : public Interface {
 
   void abort(const void* context) noexcept override {
     if (delegates(context)) {
-      process().runtime.fail(kGroupAborted);
+      ownProcess()->runtime.fail(textOrNone([] { return kGroupAborted; }));
     }
   }
 
@@ -195,5 +225,6 @@ class Face final : public Interface {
 
 switchml_torch::Interface* switchml_torch_interface(const char* digest) {
   static auto* const face = new switchml_torch::Face;
-  return std::string(digest) == SWITCHML_TORCH_DIGEST ? face : nullptr;
+  switchml_torch::process();
+  return std::strcmp(digest, SWITCHML_TORCH_DIGEST) == 0 ? face : nullptr;
 }

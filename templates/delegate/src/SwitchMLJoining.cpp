@@ -63,6 +63,7 @@ class Joining {
   ~Joining() {
     if (reserved_) {
       group_.recovery.reset();  // could stop the context of the next group
+      parts_.claims.name.reset();
       parts_.claims.reservation.release();
     }
   }
@@ -366,8 +367,8 @@ class Joining {
     const auto* const context = group_.contexts[0];
     parts_.claims.name.emplace(delegatingName());
     parts_.claims.reservation.delegate();
-    reserved_ = false;  // it is the group's
     parts_.runtime.begin(std::move(group_));
+    reserved_ = false;  // it is the group's
     if (!parts_.groups.has(context)) {
       throw std::runtime_error("the process group has ended while it was made");
     }

@@ -169,6 +169,12 @@ def test_two_threads_make_groups_while_the_context_starts_anew(
     run(program, "restarted", 2, tmp_path, env=env)
 
 
+def test_a_loader_that_does_not_know_its_own_place(program: Path, tmp_path: Path) -> None:
+    env = {0: {"NO_LIBRARY": "libgone.so.1", "NO_ADDRESS": "1"}}
+    output = run(program, "refused", 2, tmp_path, env=env)
+    assert f"{GLOO}rank 0: libgone.so.1" in output[0]
+
+
 @pytest.mark.parametrize("program", BUILDS, indirect=True)
 def test_a_group_that_ends_while_it_is_made(program: Path, tmp_path: Path) -> None:
     run(program, "departed", 2, tmp_path)

@@ -10,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "base/quietly.hpp"
+
 namespace switchml_torch {
 
 /// The newest of some values, which is read without a lock. Each value stays for good: a reader may
@@ -17,23 +19,30 @@ namespace switchml_torch {
 template <typename Value>
 class Newest {
  public:
-  const Value& get() const noexcept {
-    static const auto& none = *new Value{};
-    const auto* const link = link_.load(std::memory_order_acquire);
-    return link == nullptr ? none : link->value;
-  }
+  const Value& get() const noexcept { return *newest_.load(std::memory_order_acquire); }
   void set(Value value) {
-    auto* const link = new Link{std::move(value), link_.load()};
-    while (!link_.compare_exchange_weak(link->earlier, link, std::memory_order_release)) {
+    auto* const link = new Link{std::move(value), kept_.load()};
+    while (!kept_.compare_exchange_weak(link->earlier, link)) {
     }
+    newest_.store(&link->value, std::memory_order_release);
   }
+
+  /// Sets a value that the caller keeps for good.
+  void refer(const Value& value) noexcept { newest_.store(&value, std::memory_order_release); }
 
  private:
   struct Link {
     Value value;
     const Link* earlier;
   };
-  std::atomic<const Link*> link_{nullptr};
+  union Never {  // is destroyed: threads may outlive the destruction of statics
+    Never() : value{} {}
+    ~Never() {}
+    Value value;
+  };
+  static inline const Never none_;
+  std::atomic<const Value*> newest_{&none_.value};
+  std::atomic<const Link*> kept_{nullptr};
 };
 
 class DelegationState {
@@ -54,20 +63,28 @@ class DelegationState {
   const Value& get() const noexcept { return value_.get(); }
   bool broken() const noexcept { return get().kind == Kind::kBroken; }
 
-  /// Breaks it. False where it was broken already.
-  bool fail(const std::string& why) {
+  /// Breaks it. False where it was broken already. Without memory the reason is kOutOfMemory.
+  bool fail(const std::string& why) noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (broken()) {
       return false;
     }
-    value_.set({Kind::kBroken, why, get().failure});
+    if (!quietly([&] { value_.set({Kind::kBroken, why, get().failure}); })) {
+      value_.refer(unexplained_);
+    }
     return true;
   }
 
-  /// Called when the group goes on over Gloo.
-  void suspend(const std::string& why) {
+  /// Called when the group goes on over Gloo. Breaks it where there is no memory.
+  void suspend(const std::string& why) noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
-    value_.set({broken() ? Kind::kBroken : Kind::kSuspended, broken() ? get().why : why, why});
+    const bool stays = broken();
+    const bool noted = quietly([&] {
+      value_.set({stays ? Kind::kBroken : Kind::kSuspended, stays ? get().why : why, why});
+    });
+    if (!noted && !stays) {
+      value_.refer(unexplained_);
+    }
   }
 
   /// Called when the group has returned. A broken state stays.
@@ -85,6 +102,7 @@ class DelegationState {
   }
 
  private:
+  const Value unexplained_{Kind::kBroken, kOutOfMemory, ""};
   std::mutex mutex_;  // of those who change it
   Newest<Value> value_;
 };

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "base/descriptor.hpp"
+#include "base/quietly.hpp"
 
 namespace switchml_torch {
 
@@ -60,10 +61,13 @@ inline bool writeWithin(std::chrono::milliseconds limit, int target, const std::
   return true;
 }
 
-inline void say(const std::string& line) {
+/// A line is lost if nobody reads it in time, or there is no memory.
+inline void say(const std::string& line) noexcept {
   static std::atomic<bool> stuck{false};
-  const auto limit = stuck ? std::chrono::milliseconds::zero() : kLongestLine;
-  stuck = !writeWithin(limit, STDERR_FILENO, "switchml: " + line + "\n");
+  quietly([&line] {
+    const auto limit = stuck ? std::chrono::milliseconds::zero() : kLongestLine;
+    stuck = !writeWithin(limit, STDERR_FILENO, "switchml: " + line + "\n");
+  });
 }
 
 }  // namespace switchml_torch

@@ -31,6 +31,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <random>
 
 #include "recover/SwitchMLRing.hpp"
@@ -180,9 +181,11 @@ class Failover final : public Recovery {
     return true;
   }
 
-  void suspend(const std::string& why) override { suspend(warningOf(why)); }
+  void suspend(const std::string& why) noexcept override { suspend(warningOf(why)); }
 
-  void giveUp(const std::string& why) noexcept override { finish(why, goneText(rank_, why)); }
+  void giveUp(const std::string& why) noexcept override {
+    finish(textOrNone([&] { return why; }), textOrNone([&] { return goneText(rank_, why); }));
+  }
 
   void redo(std::uint64_t job, Element element, void* data, std::uint64_t numel, Milliseconds limit,
             const std::function<void()>& prepare) override {
@@ -214,7 +217,7 @@ class Failover final : public Recovery {
         collectives_.sum(static_cast<std::int32_t*>(data), numel, limit);
       }
     } catch (const std::exception& error) {
-      fail(error.what());
+      fail(reasonOf(error));
       lock.lock();
       throw std::runtime_error(why_);
     }
@@ -224,15 +227,15 @@ class Failover final : public Recovery {
   }
 
   void close(const std::string& why) noexcept override {
-    finish(why, "");
+    finish(textOrNone([&] { return why; }), {});
     receiving_.abort();
     const std::lock_guard<std::mutex> lock(mutex_);
     state_ = isFinished() ? State::kLeft : State::kLeaving;
     changed_.notify_all();
   }
 
-  void leave() override {
-    close("the process group has ended");
+  void leave() noexcept override {
+    close(textOrNone([] { return "the process group has ended"; }));
     for (auto& thread : threads_) {
       thread.join();
     }
@@ -296,20 +299,20 @@ class Failover final : public Recovery {
 
   /// Words of a rank, which need not have an end.
   template <std::size_t N>
-  static std::string wordsOf(const char (&why)[N]) {
-    return printable({why, strnlen(why, N)});
+  static std::string wordsOf(const char (&why)[N]) noexcept {
+    return textOrNone([&why] { return printable({why, strnlen(why, N)}); });
   }
 
   /// Closes it. The next rank receives `news`, if there are any, before messages to it are ended.
   /// Returns the state before.
-  State finish(const std::string& why, const std::string& news) noexcept {
+  State finish(std::string why, const std::string& news) noexcept {
     std::unique_lock<std::mutex> lock(mutex_);
     const auto before = state_;
     if (isClosed()) {
       return before;
     }
     state_ = State::kClosing;
-    why_ = why;
+    why_ = std::move(why);  // which nobody changes from here on
     lock.unlock();
     changed_.notify_all();
     counters_.end();
@@ -317,18 +320,21 @@ class Failover final : public Recovery {
       warnLast(news);
     }
     collectives_.abort();
-    const auto line =
-        before == State::kRing && rank_ == 0
-            ? text(why, "; ", counters_.calls - callsBefore_, " allreduces went over Gloo, in ",
-                   counters_.seconds() - secondsBefore_, " s")
-            : "";
-    const auto say = delegate_.say;  // this may end as soon as it is closed
+    std::string line;
+    std::function<void(const std::string&)> say;  // this may end as soon as it is closed
+    if (before == State::kRing && rank_ == 0) {
+      quietly([&] {
+        line = text(why_, "; ", counters_.calls - callsBefore_, " allreduces went over Gloo, in ",
+                    counters_.seconds() - secondsBefore_, " s");
+        say = delegate_.say;
+      });
+    }
     lock.lock();
     state_ = state_ == State::kLeaving ? State::kLeft : State::kClosed;
     changed_.notify_all();
     lock.unlock();
-    if (!line.empty()) {
-      say(line);
+    if (say) {
+      quietly([&] { say(line); });
     }
     return before;
   }
@@ -336,9 +342,11 @@ class Failover final : public Recovery {
   /// Closes it where the ranks cannot go on, and warns the next one.
   State fail(const std::string& why) noexcept {
     std::unique_lock<std::mutex> lock(mutex_);
-    const auto first = isSuspended() ? reason() + "; " : "";
+    const auto first =
+        isSuspended() ? textOrNone([this] { return reason() + "; "; }) : std::string();
     lock.unlock();
-    return finish(text(first, "the ranks cannot go on over Gloo: ", why), why);
+    return finish(
+        textOrNone([&] { return text(first, "the ranks cannot go on over Gloo: ", why); }), why);
   }
 
   bool isTry(std::uint64_t call) const {
@@ -352,7 +360,7 @@ class Failover final : public Recovery {
 
   Slot& slotOf(std::uint64_t job) { return slots_.at(job % slots_.size()); }
 
-  void suspend(const Warning& warning) {
+  void suspend(const Warning& warning) noexcept {
     std::unique_lock<std::mutex> lock(mutex_);
     if (state_ != State::kRunning) {
       return;
@@ -366,7 +374,7 @@ class Failover final : public Recovery {
     try {
       delegate_.stop(reason());
     } catch (const std::exception& error) {  // no memory: nobody would be warned
-      fail(error.what());
+      fail(reasonOf(error));
       return;
     }
     sending_.begin([this] { return ring_.send(kWarnings, &cause_, sizeof cause_); });
@@ -375,7 +383,7 @@ class Failover final : public Recovery {
     changed_.notify_all();
   }
 
-  Warning warningOf(const std::string& why) const {
+  Warning warningOf(const std::string& why) const noexcept {
     Warning warning;
     warning.rank = rank_;
     why.copy(warning.why, sizeof warning.why - 1);
@@ -421,7 +429,7 @@ class Failover final : public Recovery {
           continue;
         }
         std::unique_lock<std::mutex> lock(mutex_);
-        news_ = std::make_unique<const Warning>(warning);
+        news_ = warning;
         lock.unlock();
         changed_.notify_all();
         suspend(warning);
@@ -429,8 +437,9 @@ class Failover final : public Recovery {
     } catch (const std::exception& error) {
       // That rank is gone. It may have ended after its last job, so this alone is no failure.
       collectives_.lose();
+      auto missed = reasonOf(error);
       const std::lock_guard<std::mutex> lock(mutex_);
-      missed_ = error.what();
+      missed_ = std::move(missed);
       changed_.notify_all();
     }
   }
@@ -452,12 +461,12 @@ class Failover final : public Recovery {
         return;
       }
       const auto missed = std::exchange(missed_, {});
-      const bool warned = news_ != nullptr;
+      const bool warned = news_.has_value();
       lock.unlock();
       if (warned) {
         recover();
       } else {
-        fail(goneText(collectives_.before(), missed));
+        fail(textOrNone([&] { return goneText(collectives_.before(), missed); }));
       }
       lock.lock();
     }
@@ -475,7 +484,7 @@ class Failover final : public Recovery {
         return;
       }
       state_ = State::kRing;
-      news_ = nullptr;
+      news_.reset();
       next_ = *most;
       received_ = std::move(received);
       ++failures_;
@@ -487,10 +496,12 @@ class Failover final : public Recovery {
       lock.unlock();
       changed_.notify_all();
       if (rank_ == 0) {
-        delegate_.say(text("warning: ", reason(), "; allreduce goes over Gloo from here on"));
+        quietly([this] {
+          delegate_.say(text("warning: ", reason(), "; allreduce goes over Gloo from here on"));
+        });
       }
     } catch (const std::exception& error) {
-      fail(error.what());
+      fail(reasonOf(error));
     }
   }
 
@@ -515,7 +526,7 @@ class Failover final : public Recovery {
         delegate_.say(line);
       }
     } catch (const std::exception& error) {
-      fail(error.what());
+      fail(reasonOf(error));
     }
     lock.lock();
   }
@@ -562,7 +573,7 @@ class Failover final : public Recovery {
     admitted_ = finished_ = job;
     state_ = State::kRunning;
     // The rank before this one may have returned, and failed again, already.
-    const auto news = news_ ? std::make_unique<const Warning>(*news_) : nullptr;
+    const auto news = news_;
     lock.unlock();
     changed_.notify_all();
     if (news) {
@@ -607,8 +618,8 @@ class Failover final : public Recovery {
   std::mutex mutex_;
   std::condition_variable changed_;
   State state_ = State::kRunning;
-  std::unique_ptr<const Warning> news_;  // of the rank before, from which this has yet to recover
-  std::string missed_;                   // why no more come
+  std::optional<Warning> news_;  // of the rank before, from which this has yet to recover
+  std::string missed_;           // why no more come
   std::string why_;
   std::array<Slot, kWindow + kResults> slots_;
   std::uint64_t admitted_ = 0;

@@ -64,7 +64,7 @@ class Heartbeat final : public Liveness {
     sending_.abort();
   }
 
-  void leave() override {
+  void leave() noexcept override {
     close();
     for (auto& thread : threads_) {
       thread.join();

@@ -15,6 +15,7 @@
 
 #include "SwitchMLInterface.hpp"
 #include "base/SwitchMLText.hpp"
+#include "base/quietly.hpp"
 
 namespace switchml_torch {
 
@@ -33,7 +34,7 @@ class PendingTransfer {
   /// Ends the message before, and begins the one that `make` returns. wait() throws what `make`
   /// does.
   template <typename Function>
-  void begin(const Function& make) {
+  void begin(const Function& make) noexcept {
     end();
     Transfer made;
     try {
@@ -41,9 +42,7 @@ class PendingTransfer {
         made = make();  // which may wait for the other rank to connect
       }
     } catch (...) {
-      made.wait = [thrown = std::current_exception()](std::chrono::milliseconds /*limit*/) -> bool {
-        std::rethrow_exception(thrown);
-      };
+      thrown_ = std::current_exception();
     }
     const std::lock_guard<std::mutex> lock(mutex_);
     transfer_ = std::move(made);
@@ -51,6 +50,9 @@ class PendingTransfer {
 
   /// Returns when it has arrived, or false when it was interrupted. Throws as a Transfer does.
   bool wait(std::chrono::milliseconds limit = kForever) {
+    if (thrown_ && !aborted_) {
+      std::rethrow_exception(thrown_);
+    }
     return !aborted_ && (!transfer_.wait || transfer_.wait(limit));
   }
 
@@ -72,7 +74,8 @@ class PendingTransfer {
     interrupt();
   }
 
-  void end() {
+  void end() noexcept {
+    thrown_ = nullptr;
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return interrupts_ == 0; });
     const auto ended = std::exchange(transfer_, {});
@@ -83,6 +86,7 @@ class PendingTransfer {
   std::mutex mutex_;
   std::condition_variable changed_;
   Transfer transfer_;
+  std::exception_ptr thrown_;  // by what should have made it; of the thread that begins it
   int interrupts_ = 0;
   std::atomic<bool> aborted_{false};
 };
@@ -170,7 +174,7 @@ class RingCollectives {
   }
 
   /// Lets go of the connections.
-  void release() {
+  void release() noexcept {
     abort();
     std::unique_lock<std::mutex> lock(mutex_);
     released_ = true;

@@ -223,26 +223,21 @@ class Writer {
     bool ended = false;
 
     void run() {
-      try {
-        removeOld(path.substr(0, path.rfind('/')), kOld);
-      } catch (const std::exception&) {  // no memory: the next process removes them
-      }
+      quietly([this] { removeOld(path.substr(0, path.rfind('/')), kOld); });
       int before = 0;
       std::unique_lock<std::mutex> lock(mutex);
       while (!ended) {
         const bool last = ends;
         woken = false;
         std::string page;
-        int error = 0;
-        try {
-          page = content(last);
-        } catch (const std::exception&) {
-          error = ENOMEM;  // nothing else can be missing
-        }
+        int error = ENOMEM;  // nothing else can be missing where something is thrown
+        const bool made = quietly([&] { page = content(last); });
         lock.unlock();
-        error = error != 0 ? error : replaceFile(path, page);
+        if (made) {
+          quietly([&] { error = replaceFile(path, page); });
+        }
         if (error != 0 && before == 0) {
-          complain(text(path, ": ", std::strerror(error)));
+          quietly([&] { complain(text(path, ": ", std::strerror(error))); });
         }
         before = error;
         lock.lock();

@@ -83,9 +83,9 @@ void Report::start(int rank) {
     on_exit(atExit_, nullptr);
     const std::lock_guard<std::mutex> lock(mutex_);
     writer_ = std::move(writer);
-  } catch (const std::system_error& error) {
+  } catch (const std::exception& error) {
     started_ = false;
-    say(text("warning: the metrics are not written: ", error.what()));
+    quietly([&error] { say(text("warning: the metrics are not written: ", error.what())); });
   }
 }
 

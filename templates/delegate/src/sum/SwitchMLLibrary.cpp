@@ -1,6 +1,9 @@
 #include "sum/SwitchMLLibrary.hpp"
 
+#include <tuple>
+
 #include "base/SwitchMLThreads.hpp"
+#include "base/quietly.hpp"
 #include "join/SwitchMLConfig.hpp"
 
 namespace switchml {
@@ -219,13 +222,14 @@ std::string Library::start(const switchml::Config& config, std::chrono::millisec
   if (auto why = obstacle(config_); !why.empty()) {
     return why;
   }
-  if (state_.exchange(State::kStarting) == State::kNotStarted &&
-      context().GetContextState() != switchml::Context::CREATED) {
+  if (state_ == State::kNotStarted && context().GetContextState() != switchml::Context::CREATED) {
     state_ = State::kStopping;
     return "other code of this process has used the SwitchML context";
   }
   const auto jobs = std::make_shared<Jobs>(jobs_->epoch + 1);
+  const auto before = std::make_pair(state_.load(), config_);
   config_ = std::make_shared<const switchml::Config>(config);
+  state_ = State::kStarting;
   lock.unlock();
   if (usesSwitch(config.general_) && config.general_.backend == "rdma") {
     // Memory that is registered with the card must not part from it in a process that forks.
@@ -236,41 +240,74 @@ std::string Library::start(const switchml::Config& config, std::chrono::millisec
   if (&switchml::start_limit != nullptr) {
     switchml::start_limit = std::min(startLimit(), limit).count();
   }
-  // Whoever comes second, the start or the end of its time, ends what was started: a context that
-  // starts says that it runs before it does, and one that is stopped then ends the process.
-  const auto answer = resultWithin(limit, [this, jobs, own = config]() mutable {
-    if (!context().Start(&own)) {
-      return "see its messages";
-    }
-    const auto used = std::make_shared<const switchml::Config>(context().GetConfig());
-    std::unique_lock<std::mutex> mine(mutex_);
-    if (state_ == State::kStarting) {
-      config_ = used;
-      state_ = State::kRunning;
-      jobs_ = jobs;
-      counts_ = true;
-      return "";
-    }
-    mine.unlock();
-    stopContext(/*idle=*/true);
-    return "";
-  });
-  const auto why = answer && answer->empty()
-                       ? ""
-                       : text("the SwitchML context did not start",
-                              answer ? ": " + *answer : text(" within ", limit.count(), " ms"));
-  if (!why.empty()) {
+  std::promise<std::string> promise;
+  auto answer = promise.get_future();
+  try {
+    std::thread([this, jobs, own = config, given = std::move(promise)]() mutable {
+      run(jobs, own, given);
+    }).detach();
+  } catch (const std::exception& error) {
     lock.lock();
-    if (state_ == State::kStarting) {
-      state_ = State::kStopping;
-      jobs_ = answer ? jobs_ : jobs;
-    }
-    jobs->giveUp();
+    std::tie(state_, config_) = before;
+    return text("the SwitchML context was not started: ", error.what());
   }
-  return why;
+  const bool answered = answer.wait_for(limit) == std::future_status::ready;
+  std::string why;
+  try {
+    why = answered ? answer.get() : "";
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  if (answered && why.empty()) {
+    return "";
+  }
+  lock.lock();
+  if (state_ == State::kStarting) {
+    state_ = State::kStopping;
+    jobs_ = answered ? jobs_ : jobs;
+  }
+  lock.unlock();
+  jobs->giveUp();
+  return text("the SwitchML context did not start",
+              answered ? ": " + why : text(" within ", limit.count(), " ms"));
 }
 
-void Library::stop(std::uint64_t epoch) {
+void Library::run(const std::shared_ptr<Jobs>& jobs, switchml::Config& config,
+                  std::promise<std::string>& answer) noexcept {
+  try {
+    if (!context().Start(&config)) {
+      answer.set_value("see its messages");
+      return;
+    }
+  } catch (...) {
+    quietly([&answer] { answer.set_exception(std::current_exception()); });
+    return;
+  }
+  // Whichever comes second, the start or the end of its time, ends what was started: a context that
+  // starts says that it runs before it does, and one that is stopped then ends the process.
+  std::shared_ptr<const switchml::Config> used;
+  const bool copied =
+      quietly([&used] { used = std::make_shared<const switchml::Config>(context().GetConfig()); });
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (copied && state_ == State::kStarting) {
+    config_ = used;
+    state_ = State::kRunning;
+    jobs_ = jobs;
+    counts_ = true;
+    answer.set_value("");
+    stops_.wait(lock,
+                [&] { return submissions_ == 0 && (jobs_ != jobs || state_ != State::kRunning); });
+    if (jobs_ != jobs) {
+      return;  // other code has stopped it, and a later start has taken it
+    }
+  } else if (!copied) {
+    answer.set_value(kOutOfMemory);
+  }
+  lock.unlock();
+  quietly([&jobs] { stopContext(/*idle=*/jobs->unfinished == 0); });
+}
+
+void Library::stop(std::uint64_t epoch) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (jobs_->epoch != epoch) {
     return;
@@ -278,18 +315,7 @@ void Library::stop(std::uint64_t epoch) {
   jobs_->giveUp();
   if (state_ == State::kRunning) {
     state_ = State::kStopping;
-    try {
-      std::thread([this, epoch, idle = jobs_->unfinished == 0] {
-        std::unique_lock<std::mutex> submitting(mutex_);
-        submitted_.wait(submitting, [this] { return submissions_ == 0; });
-        const bool stops = jobs_->epoch == epoch;
-        submitting.unlock();
-        if (stops) {
-          stopContext(idle);
-        }
-      }).detach();
-    } catch (const std::system_error&) {  // no thread can be had: the process ends without the stop
-    }
+    stops_.notify_all();
   }
 }
 
@@ -336,10 +362,10 @@ std::string Library::submit(const std::shared_ptr<void>& in, const std::shared_p
 void Library::endSubmission() noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   --submissions_;
-  submitted_.notify_all();
+  stops_.notify_all();
 }
 
-void Library::release() {
+void Library::release() noexcept {
   std::vector<JobPtr> released;
   std::unique_lock<std::mutex> lock(mutex_);
   if (state() == State::kStopped) {

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <future>
 #include <mutex>
 
 #include "SwitchMLInterface.hpp"
@@ -78,7 +79,7 @@ class Library {
   /// Nothing is submitted from here on, and nobody waits for a job. A job that is still in the
   /// library must neither read nor write the caller's tensor any more, since another rank that
   /// comes late would take what it finds there for this rank's values.
-  void stop(std::uint64_t epoch);
+  void stop(std::uint64_t epoch) noexcept;
 
   /// False where what was started then has not stopped when the limit has passed.
   bool stoppedWithin(std::chrono::milliseconds limit, std::uint64_t epoch);
@@ -100,7 +101,7 @@ class Library {
   static std::uint64_t epochOf(const JobPtr& job);
 
   /// Lets go of the memory of all jobs, if it has stopped.
-  void release();
+  void release() noexcept;
 
   /// Packets of this process; none before it has started.
   Packets packets() const;
@@ -109,12 +110,17 @@ class Library {
   std::string obstacle(const std::shared_ptr<const switchml::Config>& known);
   void endSubmission() noexcept;
 
+  /// Starts the context in a thread of its own, which stops it later: no other thread has to be had
+  /// then. The answer is why it did not start.
+  void run(const std::shared_ptr<Jobs>& jobs, switchml::Config& config,
+           std::promise<std::string>& answer) noexcept;
+
   std::mutex mutex_;
   std::atomic<State> state_;
   std::atomic<bool> counts_{false};  // it was started once
   std::shared_ptr<Jobs> jobs_;       // since the newest start
   std::shared_ptr<const switchml::Config> config_;
-  std::condition_variable submitted_;
+  std::condition_variable stops_;  // it has to stop, or a submission has ended
   unsigned submissions_ = 0;  // under way
   // A list has another layout in each ABI of the C++ library, and the linker would mix its
   // functions with those of torch's.

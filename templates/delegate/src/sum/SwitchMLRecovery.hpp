@@ -27,7 +27,7 @@ class Recovery {
   virtual bool take(std::uint64_t job, void* data) = 0;
 
   /// Ends the use of the context, and warns the other ranks.
-  virtual void suspend(const std::string& why) = 0;
+  virtual void suspend(const std::string& why) noexcept = 0;
 
   /// Replaces `data`, the input of a job that was not taken, by the sum. Throws std::runtime_error
   /// where there is none. `limit` is for each message. `prepare` is called before the data is
@@ -42,7 +42,7 @@ class Recovery {
   virtual void close(const std::string& why) noexcept = 0;
 
   /// Closes it, and lets go of the connections.
-  virtual void leave() = 0;
+  virtual void leave() noexcept = 0;
 };
 
 /// What a rank knows of the other ranks' lives.
@@ -62,7 +62,7 @@ class Liveness {
   virtual void close() noexcept = 0;
 
   /// Ends it, and lets go of the connections.
-  virtual void leave() = 0;
+  virtual void leave() noexcept = 0;
 };
 
 }  // namespace switchml_torch

@@ -64,7 +64,10 @@ class PendingJobs {
     const auto& newest = pending_.rbegin()->second.job;
     auto& library = runtime_.library;
     const auto epoch = newest ? Library::epochOf(newest) : library.epoch();
-    runtime_.fail(text(what(*pending_.begin()), " was dropped before it was finished"), epoch);
+    runtime_.fail(textOrNone([this] {
+                    return text(what(*pending_.begin()), " was dropped before it was finished");
+                  }),
+                  epoch);
     static_cast<void>(library.stoppedWithin(kStopAfterFailure, epoch));
     library.release();
   }

@@ -3,7 +3,8 @@
 ///
 /// The state shows a failure first; then the other ranks are warned, and after that the context is
 /// stopped, which wakes those that wait for it. At last the failure is printed. No lock is held
-/// when Gloo is called or a line is printed.
+/// when Gloo is called or a line is printed. Without memory or a thread all of this is done too, and
+/// only words are missing.
 #pragma once
 
 #include "base/SwitchMLState.hpp"
@@ -92,34 +93,38 @@ class Runtime {
   }
 
   /// All calls fail from here on, unless what has failed was of an earlier start of the context.
-  void fail(const std::string& why, std::uint64_t epoch) {
+  void fail(const std::string& why, std::uint64_t epoch) noexcept {
     if (epoch != library.epoch()) {
       return;
     }
     if (disable(why, epoch, &Recovery::giveUp)) {
-      const auto counted = library.packets().words();
-      say(text("error: ", why, counted.empty() ? "" : " (" + counted + ")",
-               "; this rank no longer uses SwitchML"));
+      quietly([&] {
+        const auto counted = library.packets().words();
+        say(text("error: ", why, counted.empty() ? "" : " (" + counted + ")",
+                 "; this rank no longer uses SwitchML"));
+      });
     }
   }
-  void fail(const std::string& why) { fail(why, library.epoch()); }
+  void fail(const std::string& why) noexcept { fail(why, library.epoch()); }
 
   /// The job of this number will never be submitted.
   void abandon(std::uint64_t sequence) noexcept {
     const auto* const found = group();
     if (found != nullptr && sequence >= found->firstSequence) {
-      fail(text("allreduce number ", sequence, " was dropped before it was submitted"));
+      fail(textOrNone([sequence] {
+        return text("allreduce number ", sequence, " was dropped before it was submitted");
+      }));
     }
   }
 
   /// The context is stopped, and its group goes on over Gloo.
-  void suspend(const std::string& why) {
+  void suspend(const std::string& why) noexcept {
     state.suspend(why);
     library.stop(library.epoch());
   }
 
   /// All calls fail from here on; nothing is printed, and no other rank is warned.
-  void close(const std::string& why) {
+  void close(const std::string& why) noexcept {
     disable(why, library.epoch(), &Recovery::close);
     if (const auto* const found = group(); found != nullptr && found->liveness) {
       found->liveness->close();
@@ -148,7 +153,7 @@ class Runtime {
   /// `end` comes before the stop, which wakes those that wait for the library: their reason would
   /// be another. False if all calls have failed before.
   bool disable(const std::string& why, std::uint64_t epoch,
-               void (Recovery::*end)(const std::string&)) {
+               void (Recovery::*end)(const std::string&)) noexcept {
     const bool first = state.fail(why);
     const auto* const found = group();
     if (found != nullptr && found->recovery && !library.lost()) {
