@@ -247,7 +247,11 @@ void attempts(int size, std::uint64_t random) {
   std::map<std::string, Value> store;
   std::set<std::uint64_t> seeds;
   const auto earlier = draw() % 3;
+  const auto restart = [](std::uint64_t count) {
+    setenv("TORCHELASTIC_RESTART_COUNT", std::to_string(count).c_str(), 1);
+  };
   for (std::uint64_t i = 0; i < earlier; ++i) {
+    restart(i);
     const auto cut = draw() % 3 == 0 ? kNever : draw() % (14 * static_cast<std::uint64_t>(size));
     Attempt attempt(store, size, draw(), cut);
     const auto last = size - 1;
@@ -258,6 +262,7 @@ void attempts(int size, std::uint64_t random) {
                        draw() % 4 == 0 ? std::set<int>{1} : std::set<int>{});
     seeds.insert(ranks[0].seed);
   }
+  restart(earlier);
   Attempt attempt(store, size, draw());
   const bool before = store.count("switchml/call") != 0;
   if (draw() % 2 == 0) {
@@ -340,6 +345,42 @@ void missing(std::uint64_t random) {
     check(contains(said(4, {{rank, {kAble}}}, {}), who), "one dies before it starts");
     check(contains(said(4, {{rank, {kAble, {}}}}, {}), who), "one dies before the probe");
   }
+}
+
+/// A rank comes after rank 0 has given up, which it reads at once.
+void tooLate(std::uint64_t random) {
+  std::map<std::string, Value> store;
+  Attempt attempt(store, 3, random);
+  std::vector<std::string> errors(3);
+  attempt.run([&](int rank, const Exchange& exchange) {
+    if (rank == 2) {
+      thrown([&] { exchange.get("never", 3 * kTimeout); });
+    }
+    const auto begun = Clock::now();
+    errors[static_cast<std::size_t>(rank)] = join(exchange, rank, 3, kAll, 0).error;
+    check(rank != 2 || Clock::now() == begun, "it waits for nothing");
+  });
+  check(contains(errors[0], "SwitchML: rank 2 of 3 did not answer") && errors[1] == errors[0] &&
+            errors[2] == errors[0],
+        "one error for all: " + errors[2]);
+}
+
+/// Rank 0 refuses a value that has no place in memory, and so do the others where that is its own.
+void tooLarge(int sender) {
+  std::map<std::string, Value> store;
+  Attempt attempt(store, 3, 1);
+  attempt.run([&](int rank, const Exchange& exchange) {
+    auto own = exchange;
+    own.set = [&](const char* key, const Value& value) {
+      const bool answers = sender != 0 || contains(key, "/capabilities");
+      exchange.set(key, rank == sender && answers ? Value(8'000'000, ',') : value);
+    };
+    const auto error = join(own, rank, 3, kAll, 0).error;
+    check(rank == sender || contains(error, "SwitchML: rank " + std::to_string(sender) +
+                                                " of 3 did not answer while"),
+          error);
+    check(rank == sender || contains(error, "(its answer has 8000000 bytes, of at most "), error);
+  });
 }
 
 /// Ranks whose own sources, or those of their caller, are others.
@@ -455,7 +496,7 @@ void messages() {
         "some run");
   for (const auto one : {able, unable, busy, later, Ability::kMissing}) {
     for (const auto state : {stopped, runs, ContextState::kMixed}) {
-      const auto read = Message::read(Message{{one, "", "", state}, "7", {"a"}}.write());
+      const auto read = Message::read(Message{{one, "", "", state}, "7", {"a"}}.write(), 1);
       check(read.kind == one && read.context == state, "each value is read as it was written");
     }
   }
@@ -464,27 +505,29 @@ void messages() {
                      {"a", "-", "b"},
                      true,
                      "zeus"};
-  const auto back = Message::read(made.write());
+  const auto back = Message::read(made.write(), 3);
   check(back.sources == "7" && back.nonces == made.nonces && back.kind == unable && back.required &&
             back.words == "two?lines, and  spaces?" && back.context == runs &&
             back.host == "zeus" && back.group == 12,
         "a message is read as it was written, in one line");
   const std::string much(5000, '\xe9');
   const auto bounded =
-      Message::read(Message{{unable, much, "", runs}, much, {"a"}, true, much}.write());
+      Message::read(Message{{unable, much, "", runs}, much, {"a"}, true, much}.write(), 1);
   check(bounded.words == std::string(4096, '?') && bounded.host == std::string(64, '?') &&
             bounded.sources == bounded.host,
         "it has an end");
   for (const char letter : {'\0', 'z'}) {
     const auto letters = std::string(1, letter) + '-' + letter;
     const auto value = "1 a, " + letters + "zeus words";
-    const auto other = Message::read({value.begin(), value.end()});
+    const auto other = Message::read({value.begin(), value.end()}, 1);
     check(other.kind == unable && other.context == stopped, "letters of other sources");
   }
+  const auto commas = "1 " + std::string(60'000, ',') + " y-s terms";
+  check(Message::read({commas.begin(), commas.end()}, 2).nonces.size() == 2, "one for each rank");
   check(back.answers(2, "b") && !back.answers(1, "b") && !back.answers(3, "b"), "whom it answers");
   for (const std::string cut : {"", "1", "1 a,", "1 a, y", "1 a, y-", "1 , y-s terms"}) {
     thrown([&cut] {
-      const auto read = Message::read({cut.begin(), cut.end()});
+      const auto read = Message::read({cut.begin(), cut.end()}, 1);
       check(cut == "1 , y-s terms" && !read.answers(0, "a"), "'" + cut + "' is no message");
     });
   }
@@ -500,6 +543,12 @@ int main() {
   hosts();
   for (std::uint64_t random = 0; random < 20; ++random) {
     missing(random);
+  }
+  for (std::uint64_t random = 0; random < 20; ++random) {
+    tooLate(random);
+  }
+  for (int sender = 0; sender < 3; ++sender) {
+    tooLarge(sender);
   }
   for (std::uint64_t random = 0; random < 200; ++random) {
     attempts(2 + static_cast<int>(random % 3), random);

@@ -39,6 +39,25 @@ constexpr const char* nameOf(Step step) noexcept {
 
 constexpr std::size_t kMostName = 64;
 
+/// Bytes of what a rank sends, at most: the same for all, and more for each rank that it answers.
+constexpr std::size_t kMostSent = std::size_t{1} << 16U;
+constexpr std::size_t kMostForRank = 64;
+
+/// Name of the attempt of torchrun, whose restarts may have one Store; else empty.
+inline std::string attemptName() {
+  const char* const count = std::getenv("TORCHELASTIC_RESTART_COUNT");
+  return count == nullptr ? "" : printable(count, kMostName, '!');
+}
+
+/// Returns the value that a rank has sent. Throws std::runtime_error if that is too large.
+inline const std::vector<std::uint8_t>& limited(const std::vector<std::uint8_t>& value,
+                                                std::size_t most) {
+  if (value.size() > most) {
+    throw std::runtime_error(text("its answer has ", value.size(), " bytes, of at most ", most));
+  }
+  return value;
+}
+
 /// kBusy: unable because another group delegates. kLater: SWITCHML_GROUP names a later group. Of
 /// all: one rank is. kMissing: a rank did not answer.
 enum class Ability : std::uint8_t { kAble, kUnable, kBusy, kLater, kMissing };
@@ -83,6 +102,9 @@ struct Message : Capabilities {
     return place < nonces.size() && nonces[place] == nonce;
   }
 
+  /// True if rank 0 has given up, and this rank has not answered before.
+  bool misses(int rank) const { return kind == Ability::kMissing && answers(rank, kNobody); }
+
   std::vector<std::uint8_t> write() const {
     std::string list;
     for (const auto& nonce : nonces) {
@@ -90,11 +112,14 @@ struct Message : Capabilities {
     }
     const auto out = text(sources, ' ', list, " ", kAbilities[static_cast<std::size_t>(kind)],
                           required ? 'r' : '-', kContexts[static_cast<std::size_t>(context)], host,
-                          ' ', group, ' ', words);
+                          ' ', group, ' ', words.substr(0, kMostWords));
     return {out.begin(), out.end()};
   }
 
-  static Message read(const std::vector<std::uint8_t>& value) {
+  /// `ranks`: so many it answers at most. Throws std::runtime_error if it is none, or too large.
+  static Message read(const std::vector<std::uint8_t>& value, int ranks) {
+    const auto most = static_cast<std::size_t>(ranks);
+    limited(value, kMostSent + most * kMostForRank);
     std::istringstream in(std::string(value.begin(), value.end()));
     Message out;
     std::string list;
@@ -109,8 +134,8 @@ struct Message : Capabilities {
     out.context = valueOf(kContexts, context, ContextState::kStopped);
     out.required = required == 'r';
     std::istringstream nonces(list);
-    for (std::string nonce; std::getline(nonces, nonce, ',');) {
-      out.nonces.push_back(nonce);
+    for (std::string nonce; out.nonces.size() < most && std::getline(nonces, nonce, ',');) {
+      out.nonces.push_back(nonce.substr(0, kMostName));
     }
     if (out.nonces.empty()) {
       throw std::runtime_error("its answer has no nonce");
@@ -125,6 +150,8 @@ struct Message : Capabilities {
     out.words = printable(out.words);
     return out;
   }
+
+  static constexpr const char* kNobody = "-";  // nonce of a rank that has not answered
 
  private:
   static constexpr const char* kAbilities = "ynblx";  // letters of the values
@@ -254,7 +281,8 @@ inline Message decide(const std::vector<Message>& all) {
 /// A Store may have the keys of an earlier attempt. So rank 0 begins a call with a name that nobody
 /// knows yet, all keys of the group are below that name, and what rank 0 writes has the nonce of
 /// each rank that has answered. A rank that does not find its own has read the name of an earlier
-/// call, and goes on to the next.
+/// call, and goes on to the next. But where rank 0 of the same attempt has given up without this
+/// rank, there is no next.
 template <typename Clock>
 class Negotiation {
  public:
@@ -300,6 +328,7 @@ class Negotiation {
   using Milliseconds = std::chrono::milliseconds;
 
   static constexpr const char* kCall = "switchml/call";
+  static constexpr char kAttempt = '.';  // before the attempt, in the name of a call
   /// So much longer than rank 0 waits for a rank, others wait for its decision.
   static constexpr Milliseconds kLonger = std::chrono::seconds(5);
   static constexpr Milliseconds kPatience = std::chrono::seconds(10);
@@ -369,7 +398,7 @@ class Negotiation {
       earlier.assign(value.begin(), value.end());
     }
     again_ = !earlier.empty();
-    call_ = nonce_;
+    call_ = attempt_.empty() ? nonce_ : text(nonce_, kAttempt, attempt_);
     set(kCall, call_);
     if (again_) {
       // Whoever has read the name of the earlier call waits there.
@@ -377,7 +406,7 @@ class Negotiation {
       set(of(earlier, "next"), call_);
       if (!has(of(earlier, first))) {
         set(of(earlier, first),
-            Message{Capabilities::unable("begun again"), sources_, {"-"}}.write());
+            Message{Capabilities::unable("begun again"), sources_, {Message::kNobody}}.write());
       }
       read_ = answersTo(earlier, first);
       read_.insert(read_.end(), {of(earlier, first), of(earlier, "next")});
@@ -392,14 +421,14 @@ class Negotiation {
     for (int r = 1; r < size_; ++r) {
       const auto key = of(call_, name, r);
       Message answer;
-      answer.nonces = {"-"};
+      answer.nonces = {Message::kNobody};
       // Once the time is over, ranks are not waited for one by one.
       if (missing.empty()) {
         await(name, r, named);
       }
       if (missing.empty() || has(key)) {
         try {
-          answer = Message::read(get(key, timeout_));
+          answer = Message::read(get(key, timeout_), 1);
         } catch (const std::exception& error) {
           why = error.what();
           missing.push_back(r);
@@ -453,16 +482,23 @@ class Negotiation {
     }
     for (;;) {
       set(of(call_, name, rank_), own.write());
-      auto all = receive([&] { return Message::read(get(of(call_, name), timeout_ + kLonger)); });
-      if (all.answers(rank_, nonce_)) {
+      auto all =
+          receive([&] { return Message::read(get(of(call_, name), timeout_ + kLonger), size_); });
+      if (all.answers(rank_, nonce_) || (all.misses(rank_) && isOfThisAttempt())) {
         return all;
       }
       join(of(call_, "next"));
     }
   }
 
+  bool isOfThisAttempt() const {
+    const auto end = call_.find(kAttempt);
+    return attempt_ == (end == std::string::npos ? "" : call_.substr(end + 1));
+  }
+
   void join(const std::string& key) {
-    const auto value = receive([&] { return get(key, timeout_ + kLonger); });
+    const auto value =
+        receive([&] { return limited(get(key, timeout_ + kLonger), 3 * kMostName); });
     call_.assign(value.begin(), value.end());
     begun_ = Clock::now();
   }
@@ -493,7 +529,8 @@ class Negotiation {
   const std::string sources_;
   const std::function<void(const std::string&)> notify_;
   const std::string nonce_;
-  std::string call_;  // its name is the nonce of rank 0
+  const std::string attempt_ = attemptName();
+  std::string call_;  // its name is the nonce of rank 0, and the attempt where that has a name
   bool again_ = false;
   bool checks_ = true;             // the Store is able to check for a key
   std::vector<std::string> read_;  // keys, once all ranks answer the next round
