@@ -121,7 +121,9 @@ class DirectoryRing {
     return {[store = store_, rank = rank_, sent = std::make_shared<Counts>()](
                 unsigned channel, const void* data, std::size_t bytes) mutable {
               const auto* const begin = static_cast<const std::uint8_t*>(data);
-              store.set(key(rank, channel, (*sent)[channel]++), {begin, begin + bytes});
+              if (std::getenv("UNCONNECTED") == nullptr) {
+                store.set(key(rank, channel, (*sent)[channel]++), {begin, begin + bytes});
+              }
               return switchml_torch::Transfer{[](milliseconds /*limit*/) { return true; }, [] {}};
             },
             [store = store_, from = before_, received = std::make_shared<Counts>()](
@@ -1159,6 +1161,41 @@ void midway(const Rank& me) {
   other.join();
 }
 
+/// A sum in the destructor of a static object, after the context has stopped: the process is at its
+/// end, and waits for nothing.
+void buried(const Rank& me) {
+  static std::unique_ptr<Group> group;
+  static const struct Late {
+    ~Late() {
+      alarm(40);
+      const auto work = group->make(ints(10, 0, 0));
+      const auto own = thrown([&] { work->call.allreduce(work->inputs); });
+      const auto other = group->allreduce(ints(10, 0, 0)).get().error;
+      check(own == "SwitchML allreduce failed: the process is exiting" && other == own, own);
+      alarm(0);
+    }
+  } late;
+  group.reset(new Group(me.group("buried")));
+  me.sum(*group, 3, true);
+}
+
+/// A child ends while another thread of it keeps a stream.
+void locked(const Rank& me, Group& group) {
+  const auto child = [] {
+    alarm(40);
+    std::promise<void> keeps;
+    std::thread([&keeps] {
+      flockfile(stdout);
+      keeps.set_value();
+      pause();
+    }).detach();
+    keeps.get_future().wait();
+    std::exit(23);
+  };
+  inChild(child, 23);
+  me.sum(group, 3, true);
+}
+
 /// One of the attempts over a Store that is not theirs alone.
 void attempt(const Rank& me) {
   const auto value = [](const char* name) {
@@ -1190,6 +1227,7 @@ int main(int argc, char** argv) {
       {"apart", apart},
       {"assisted", delegating<assisted>},
       {"attempt", attempt},
+      {"buried", buried},
       {"concurrent", concurrent},
       {"consecutive", consecutive},
       {"crossed", crossed},
@@ -1204,6 +1242,7 @@ int main(int argc, char** argv) {
       {"interrupted", delegating<interrupted>},
       {"kept", delegating<kept>},
       {"late", delegating<late>},
+      {"locked", delegating<locked>},
       {"lost", delegating<lost>},
       {"measured", measured},
       {"midway", midway},

@@ -37,7 +37,7 @@ WAITS = {
         ("SwitchMLAgreement.hpp", "SwitchMLAllreduce.hpp", "SwitchMLLoader.cpp"),
         ("cpp/agreement.cpp", "missing"),
         {
-            "the group's timeout": "get(key, timeout_)",
+            "the group's timeout": "? 2 * timeout_ : timeout_;",
             "five seconds": "kLonger = std::chrono::seconds(5)",
         },
     ),
@@ -89,7 +89,7 @@ WAITS = {
     "connections of failover and heartbeat": Wait(
         ("SwitchMLRing.hpp",),
         ("cpp/failover.cpp", "muteRank"),
-        {"the group's timeout": ".connect(timeout_)"},
+        {"half of it": ".connect(timeout_ / 2)"},
     ),
     "earlier calls (`Order`)": Wait(("SwitchMLOrder.hpp",), ("cpp/states.cpp", "turns")),
     "values on a device (plugin)": Wait(
@@ -121,6 +121,11 @@ WAITS = {
             "5 s": "kStopAtExit = std::chrono::seconds(5)",
             "a minute": "kExit = std::chrono::minutes(1)",
         },
+    ),
+    "streams of the program, when the process ends in the delegate": Wait(
+        ("SwitchMLInterface.cpp",),
+        ("cpp/delegate.cpp", "locked"),
+        {"2 s": "kFlush{2}"},
     ),
     "callbacks of works, when the program ends (plugin)": Wait(
         ("WorkPool.hpp", "ProcessGroupSwitchML.cpp"),

@@ -1,6 +1,7 @@
 #include "SwitchMLInterface.hpp"
 
 #include <pthread.h>
+#include <signal.h>
 
 #include "SwitchMLJoining.hpp"
 #include "base/quietly.hpp"
@@ -12,8 +13,11 @@ namespace {
 
 constexpr std::chrono::milliseconds kStopAtExit = std::chrono::seconds(5);
 constexpr std::chrono::milliseconds kExit = std::chrono::minutes(1);  // for what others do then
+constexpr std::chrono::seconds kFlush{2};
 std::atomic<bool> exiting{false};
-int exitCode = 0;                          // once it exits
+std::atomic<int> exitCode{0};  // once it exits
+std::atomic<std::uint64_t> lastNumbers{
+    0};                                    // those from here on were taken after the exit had begun
 Statistics& statistics = *new Statistics;  // never destroyed; a forked child goes on with it
 
 void endReport(int status, void* argument);
@@ -40,8 +44,9 @@ std::atomic<Process*> before{nullptr};  // of the process that this one was fork
   }
 });
 
-/// Never destroyed: works, and the library's threads, may outlive the destruction of statics. Throws
-/// std::bad_alloc in a forked child without memory; else it was made when the library was opened.
+/// Never destroyed: works, and the library's threads, may outlive the destruction of statics.
+/// Throws std::bad_alloc in a forked child without memory; else it was made when the library was
+/// opened.
 Process& process() {
   auto* found = newest.load(std::memory_order_acquire);
   if (found == nullptr) {
@@ -67,37 +72,55 @@ void endReport(int /*status*/, void* /*argument*/) {
   }
 }
 
+/// Ends the process, with what the program has written to its streams. A thread may be inside one,
+/// and keep its lock: SIGALRM ends that wait.
+[[noreturn]] void endNow() {
+  struct sigaction action {};
+  action.sa_handler = [](int /*signal*/) { _exit(exitCode); };
+  sigaction(SIGALRM, &action, nullptr);
+  sigset_t alarms;
+  sigemptyset(&alarms);
+  sigaddset(&alarms, SIGALRM);
+  pthread_sigmask(SIG_UNBLOCK, &alarms, nullptr);
+  alarm(kFlush.count());
+  std::fflush(nullptr);
+  _exit(exitCode);
+}
+
 /// The process ends here where that would hang, and in a forked child, which has none of the
 /// library's threads.
 void endProcess(int status, void* /*argument*/) {
-  exitCode = status;
-  exiting = true;
   auto* const own = ownProcess();
+  exitCode = status;
+  lastNumbers = own == nullptr ? 0 : own->runtime.order.take(0);
+  exiting = true;
   if (own != nullptr) {
     own->report.end();
   }
   if (own != nullptr && !own->runtime.library.lost()) {
     auto& library = own->runtime.library;
     const auto epoch = library.epoch();
+    library.retire();
     own->runtime.close(textOrNone([] { return "the process is exiting"; }));
     if (library.stoppedWithin(kStopAtExit, epoch)) {
       return;
     }
     quietly([] { say("warning: the SwitchML context did not stop"); });
   }
-  std::fflush(nullptr);
-  _exit(status);
+  endNow();
 }
 
-/// Whoever would return from the delegate when the process exits waits for its end: a thread that
-/// comes back to Python then ends the process with SIGABRT.
-struct Visit {
-  ~Visit() {
-    if (exiting) {
+/// Keeps a call that began before the exit of the process from returning after it: a thread that
+/// comes back to Python then ends the process with SIGABRT. A call that is made later, as by the
+/// destructor of a static object, returns.
+struct ExitBarrier {
+  ~ExitBarrier() {
+    if (waits && exiting) {
       std::this_thread::sleep_for(kExit);
       _exit(exitCode);  // something waits for this thread
     }
   }
+  const bool waits;
 };
 
 class Face final : public Interface {
@@ -141,7 +164,7 @@ class Face final : public Interface {
 
   void reduce(std::uint64_t sequence, const Request& request, std::chrono::milliseconds limit,
               const Steps& steps) override {
-    const Visit visit;
+    const ExitBarrier barrier{!exiting || sequence < lastNumbers};
     auto& own = process();
     if (own.runtime.library.lost()) {
       throw std::runtime_error(kForked);
@@ -171,7 +194,7 @@ class Face final : public Interface {
 
   void join(const std::vector<const void*>& contexts, int rank, int size,
             std::chrono::milliseconds timeout, const Exchange& exchange) override {
-    const Visit visit;
+    const ExitBarrier barrier{!exiting};
     auto& own = process();
     own.runtime.disown(contexts);
     try {

@@ -281,7 +281,7 @@ class Joining {
   const Ring& connected() {
     if (!ring_.send) {
       ring_ = exchange_.connect();
-      RingCollectives(ring_, kRecoveries, rank_, size_).connect(timeout_);
+      RingCollectives(ring_, kRecoveries, rank_, size_).connect(timeout_ / 2);
     }
     return ring_;
   }

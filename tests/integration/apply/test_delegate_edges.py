@@ -169,6 +169,22 @@ def test_two_threads_make_groups_while_the_context_starts_anew(
     run(program, "restarted", 2, tmp_path, env=env)
 
 
+def test_ranks_that_cannot_be_connected(program: Path, tmp_path: Path) -> None:
+    """No rank takes so long to find out that another one misses its answer."""
+    env = {-1: {"SWITCHML_FAILOVER": "1", "UNCONNECTED": "1"}, 1: {"STORE_LAG_MS": "200"}}
+    output = run(program, "refused", 2, tmp_path, env=env, timeout_ms=12_000)
+    assert f"{GLOO}rank 1: the ranks cannot be connected: rank 0 is gone" in output[0]
+    assert "; rank 0: the ranks cannot be connected: rank 1 is gone" in output[0]
+
+
+def test_a_sum_of_a_static_destructor(program: Path, tmp_path: Path) -> None:
+    run(program, "buried", 2, tmp_path)
+
+
+def test_a_stream_that_another_thread_keeps(program: Path, tmp_path: Path) -> None:
+    run(program, "locked", 2, tmp_path)
+
+
 def test_a_loader_that_does_not_know_its_own_place(program: Path, tmp_path: Path) -> None:
     env = {0: {"NO_LIBRARY": "libgone.so.1", "NO_ADDRESS": "1"}}
     output = run(program, "refused", 2, tmp_path, env=env)

@@ -305,6 +305,8 @@ class Negotiation {
   /// missing.
   Message round(Step step, const Capabilities& able) {
     const char* const name = nameOf(step);
+    // Gloo may take all of the group's timeout to connect the ranks, before they send anything.
+    limit_ = step == Step::kConnect ? 2 * timeout_ : timeout_;
     Message own{able, sources_, {nonce_}, isSet("SWITCHML_REQUIRE"), host_};
     own.words = printable(able.words);  // the others compare it with what they have read
     auto all = rank_ == 0 ? gather(name, own) : answer(name, own);
@@ -428,7 +430,7 @@ class Negotiation {
       }
       if (missing.empty() || has(key)) {
         try {
-          answer = Message::read(get(key, timeout_), 1);
+          answer = Message::read(get(key, limit_), 1);
         } catch (const std::exception& error) {
           why = error.what();
           missing.push_back(r);
@@ -455,7 +457,7 @@ class Negotiation {
   /// Waits for the answer of a rank as long as the others may, and names those that are missing
   /// after ten seconds, then each minute. A Store that cannot check is left to wait by itself.
   void await(const char* name, int rank, typename Clock::time_point& named) {
-    for (Milliseconds pause(1); Clock::now() < begun_ + timeout_;
+    for (Milliseconds pause(1); Clock::now() < begun_ + limit_;
          pause = std::min(2 * pause, kPoll)) {
       if (has(of(call_, name, rank)) || !checks_) {
         return;
@@ -483,7 +485,7 @@ class Negotiation {
     for (;;) {
       set(of(call_, name, rank_), own.write());
       auto all =
-          receive([&] { return Message::read(get(of(call_, name), timeout_ + kLonger), size_); });
+          receive([&] { return Message::read(get(of(call_, name), limit_ + kLonger), size_); });
       if (all.answers(rank_, nonce_) || (all.misses(rank_) && isOfThisAttempt())) {
         return all;
       }
@@ -525,6 +527,7 @@ class Negotiation {
   const int rank_;
   const int size_;
   const Milliseconds timeout_;
+  Milliseconds limit_ = timeout_;  // of all ranks together, for a step
   const std::string host_;
   const std::string sources_;
   const std::function<void(const std::string&)> notify_;
@@ -535,7 +538,7 @@ class Negotiation {
   bool checks_ = true;             // the Store is able to check for a key
   std::vector<std::string> read_;  // keys, once all ranks answer the next round
   /// Time when rank 0 wrote the decision of the round before, or when this rank read it. A rank's
-  /// limits between two rounds are shorter than the group's timeout.
+  /// limits between two rounds are shorter than that of the step.
   typename Clock::time_point begun_ = Clock::now();
 };
 

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "base/SwitchMLHost.hpp"
+#include "base/quietly.hpp"
 
 namespace switchml_torch {
 namespace metrics {

@@ -195,6 +195,9 @@ std::string Library::obstacle() { return obstacle(config()); }
 
 std::string Library::obstacle(const std::shared_ptr<const switchml::Config>& known) {
   const auto now = state();
+  if (retired_) {
+    return "no context is started while the process exits";
+  }
   if (now == State::kNotStarted) {
     return "";
   }

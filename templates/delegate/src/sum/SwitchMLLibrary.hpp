@@ -81,6 +81,9 @@ class Library {
   /// comes late would take what it finds there for this rank's values.
   void stop(std::uint64_t epoch) noexcept;
 
+  /// It is not started any more from here on: the process exits.
+  void retire() noexcept { retired_ = true; }
+
   /// False where what was started then has not stopped when the limit has passed.
   bool stoppedWithin(std::chrono::milliseconds limit, std::uint64_t epoch);
 
@@ -118,10 +121,11 @@ class Library {
   std::mutex mutex_;
   std::atomic<State> state_;
   std::atomic<bool> counts_{false};  // it was started once
-  std::shared_ptr<Jobs> jobs_;       // since the newest start
+  std::atomic<bool> retired_{false};
+  std::shared_ptr<Jobs> jobs_;  // since the newest start
   std::shared_ptr<const switchml::Config> config_;
   std::condition_variable stops_;  // it has to stop, or a submission has ended
-  unsigned submissions_ = 0;  // under way
+  unsigned submissions_ = 0;       // under way
   // A list has another layout in each ABI of the C++ library, and the linker would mix its
   // functions with those of torch's.
   std::vector<JobPtr> kept_;  // that have not finished
