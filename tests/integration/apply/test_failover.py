@@ -108,7 +108,12 @@ ALL = {**MUTANTS, "as it is": ("kResults = kWindow;", "kResults = kWindow;", "")
 def mutants(tmp_path_factory: pytest.TempPathFactory) -> Path:
     changes = {name: mutant[:2] for name, mutant in ALL.items()}
     directory = tmp_path_factory.mktemp("mutants")
-    included = ("base/SwitchMLText.hpp", "base/quietly.hpp", "sum/SwitchMLRecovery.hpp", "wires.hpp")
+    included = (
+        "base/SwitchMLText.hpp",
+        "base/quietly.hpp",
+        "sum/SwitchMLRecovery.hpp",
+        "wires.hpp",
+    )
     return compile_mutants("failover", HEADERS, changes, directory, *included)
 
 

@@ -3,8 +3,8 @@
 ///
 /// The state shows a failure first; then the other ranks are warned, and after that the context is
 /// stopped, which wakes those that wait for it. At last the failure is printed. No lock is held
-/// when Gloo is called or a line is printed. Without memory or a thread all of this is done too, and
-/// only words are missing.
+/// when Gloo is called or a line is printed. Without memory or a thread all of this is done too,
+/// and only words are missing.
 #pragma once
 
 #include "base/SwitchMLState.hpp"
