@@ -100,6 +100,7 @@ def check_sums_in_fewer_bits(
         "SWITCHML_QUANTIZATION_BUCKET_SIZE": str(bucket),
         "SWITCHML_QUANTIZATION_MINIMAL_SIZE": "300",
         "SWITCHML_QUANTIZATION_SKIP_INCOMPLETE_BUCKETS": str(int(skip)),
+        "SWITCHML_CHUNK_NUMEL": "1500",
     }
     arguments = {"bits": bits, "bucket": bucket, "least": 300, "skip": skip}
     ranks = launch("quantized", world, arguments=arguments, env=env)
@@ -201,6 +202,22 @@ class GroupTests:
         arguments = {"fails": fails}
         ranks = launch("ends_while_waiting", 2, arguments=arguments, timeout=200, fresh=True)
         assert [rank.code for rank in ranks] == [int(fails), 0], ranks[0].err
+
+    def test_values_in_fewer_bits_are_jobs_of_a_part(
+        self, launch: Launcher, summing: Path, tmp_path: Path
+    ) -> None:
+        """A rank packs a part while the one before is summed. The last one is smaller."""
+        jobs = {}
+        for parts in (1, 4):
+            arguments = {
+                "numel": 1000 * parts - 7, "concurrent": 1, "rounds": 1, "dtype": "float32",
+            }  # fmt: skip
+            env = {**in_bits(8), "SWITCHML_CHUNK_NUMEL": "1030"}  # two buckets of 512 values
+            with serving(summing, tmp_path / "counters", 2) as switch:
+                config = switch.config
+                results(launch("time_allreduce", 2, arguments=arguments, config=config, env=env))
+                jobs[parts] = switch.end()[1]["jobs"]
+        assert jobs[4] - jobs[1] == 2 * (4 - 1), "in two allreduces"
 
     @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
     def test_switch_that_comes_back(

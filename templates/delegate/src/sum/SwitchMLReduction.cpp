@@ -237,25 +237,27 @@ class Reduction {
 
   /// Sums the first `numel` values in fewer bits; returns the bytes that were sent.
   ///
-  /// A maximum is nothing that a switch finds. So each rank writes its scales beside those of the
-  /// others, where these write 0, and the sum has all of them. They are a job before the job of the
-  /// values, so their order is that of their numbers.
+  /// 1. Switches cannot compute a maximum, so each rank publishes its scales and zeros for the
+  ///    others. Their sum, the first job, is the table of all scales.
+  /// 2. The values are jobs of some buckets each. A rank packs one while the job before is summed.
   std::uint64_t sumQuantized(std::uint64_t numel) {
     const auto& quantization = group_.settings.quantization;
     const quantize::Format format{static_cast<unsigned>(quantization.bits), group_.workers,
                                   static_cast<std::size_t>(quantization.bucket), false};
     const auto buckets = format.buckets(numel);
-    const auto inBuckets = [&](const auto& function) {
-      inParts(buckets, format.bucket, [&](std::uint64_t first, std::uint64_t last) noexcept {
-        function(quantize::Range{first, last});
-      });
+    const auto inBuckets = [&](quantize::Range range, const auto& function) {
+      inParts(range.last - range.first, format.bucket,
+              [&](std::uint64_t first, std::uint64_t last) noexcept {
+                function(quantize::Range{range.first + first, range.first + last});
+              });
     };
     const auto scales = std::make_shared<std::vector<std::int32_t>>(buckets * group_.workers);
     const auto words = std::make_shared<std::vector<std::uint32_t>>(format.words(numel));
     auto* const own = scales->data() + buckets * group_.rank;
     const auto part = before(0, numel, /*marksOverflow=*/false);
     auto* const values = part.values();
-    inBuckets([&](auto range) { quantize::largest(format, values, numel, own, range); });
+    inBuckets({0, buckets},
+              [&](auto range) { quantize::largest(format, values, numel, own, range); });
     jobs_.submit({"scales", scales->data(), scales->size(), Element::kInt32, scales});
     jobs_.finish();
     for (std::size_t i = 0; i < buckets; ++i) {
@@ -263,13 +265,25 @@ class Reduction {
         own[i] = std::max(own[i], (*scales)[other]);
       }
     }
-    inBuckets([&](auto range) {
-      quantize::encode<const float>(format, values, numel, own, 0, words->data(), range);
-    });
-    jobs_.submit({"allreduce", words->data(), words->size(), Element::kInt32, words});
-    jobs_.finish();
-    inBuckets(
-        [&](auto range) { quantize::decode(format, words->data(), own, 1, values, numel, range); });
+    const auto wordsBefore = [&](std::size_t bucket) {
+      return format.words(std::min<std::size_t>(bucket * format.bucket, numel));
+    };
+    for (std::size_t first = 0, last = 0; first < buckets; first = last) {
+      last = std::min<std::size_t>(first + group_.bucketsOfJob(), buckets);
+      const quantize::Range job{first, last};
+      inBuckets(job, [&](auto range) {
+        quantize::encode<const float>(format, values, numel, own, 0, words->data(), range);
+      });
+      const auto then = [&, job] {
+        inBuckets(job, [&](auto range) {
+          quantize::decode(format, words->data(), own, 1, values, numel, range);
+        });
+      };
+      jobs_.submit({"allreduce", words->data() + wordsBefore(first),
+                    wordsBefore(last) - wordsBefore(first), Element::kInt32, words, then});
+      keepAhead();
+    }
+    finishAll();
     after(part);
     return 4 * (scales->size() + words->size());
   }
@@ -288,10 +302,19 @@ class Reduction {
       };
       jobs_.submit({"allreduce", part.memory.data, part.numel(), element_, part.memory.owner, then,
                     marksOverflow});
-      if (jobs_.size() == kAhead) {
-        jobs_.finish();
-      }
+      keepAhead();
     }
+    finishAll();
+  }
+
+  /// Waits until another job may be submitted.
+  void keepAhead() {
+    if (jobs_.size() == kAhead) {
+      jobs_.finish();
+    }
+  }
+
+  void finishAll() {
     while (jobs_.size() > 0) {
       jobs_.finish();
     }

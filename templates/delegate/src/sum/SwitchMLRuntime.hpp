@@ -43,13 +43,24 @@ struct Delegation {
     return request.element == Element::kInt32 ? 0 : settings.quantization.numel(request.numel);
   }
 
-  /// Number of jobs of it: the scales and the values in fewer bits, if there are any, and the parts
+  /// Number of buckets that a job in fewer bits sums.
+  std::uint64_t bucketsOfJob() const {
+    const auto bucket = static_cast<std::uint64_t>(settings.quantization.bucket);
+    return std::max<std::uint64_t>(settings.chunkNumel / bucket, 1);
+  }
+
+  /// Number of jobs of it: the scales and the parts in fewer bits, if there are any, and the parts
   /// of the rest.
   std::uint64_t jobsOf(const Request& request) const {
     const auto quantized = quantizedNumel(request);
-    const auto rest = request.numel - quantized;
-    const auto part = settings.chunkNumel;
-    return (quantized == 0 ? 0 : 2) + rest / part + (rest % part == 0 ? 0 : 1);
+    const auto bucket = static_cast<std::uint64_t>(settings.quantization.bucket);
+    return (quantized == 0 ? 0 : 1 + parts(parts(quantized, bucket), bucketsOfJob())) +
+           parts(request.numel - quantized, settings.chunkNumel);
+  }
+
+ private:
+  static std::uint64_t parts(std::uint64_t whole, std::uint64_t part) {
+    return whole / part + (whole % part == 0 ? 0 : 1);
   }
 };
 
