@@ -401,11 +401,16 @@ void crossed(const Rank& me) {
           error);
   };
   std::promise<void> reserved;
+  std::promise<void> refused;
   std::thread first([&] {
-    DirectoryStore::onAccess("capabilities/1", [&] { reserved.set_value(); });
+    DirectoryStore::onAccess("capabilities/1", [&] {
+      reserved.set_value();
+      refused.get_future().wait_for(std::chrono::minutes(1));
+    });
     use(me.rank == 0 ? "a" : "b");
   });
   reserved.get_future().wait();
+  DirectoryStore::onAccess("capabilities/1", [&] { refused.set_value(); });
   use(me.rank == 0 ? "b" : "a");
   first.join();
 }
