@@ -1,5 +1,7 @@
 #include "sum/SwitchMLReduction.hpp"
 
+#include <map>
+
 #include "base/SwitchMLQuantize.hpp"
 #include "base/say.hpp"
 #include "sum/SwitchMLOverflow.hpp"
