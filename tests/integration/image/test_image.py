@@ -385,6 +385,7 @@ def test_the_plugin_sums_in_its_image(engine: Engine, tmp_path: Path) -> None:
     engine.add_base("bookworm", "bookworm")
     engine.make("image-plugin", "bookworm")
     (tmp_path / "train.py").write_text(PROGRAM)
+    tmp_path.chmod(0o755)  # pytest makes it for its own user alone
     for user in (*NOBODYS, "0"):
         engine.run(engine.container(), "python", "-c", CACHES, user=user)
     # A container of buildah has a host name that no file of it knows.
