@@ -37,8 +37,9 @@ def make_lock(workspace: Workspace) -> Making[Lock]:
     from patchgen.core.wheel.env import lockfile, locking
 
     if not os.path.exists(request.lock):
+        # Impossible for an ordinary user once the checks or py-rattler have started threads.
+        workspace.sandbox.show()
         yield Stage.LOCK
-        workspace.sandbox.show()  # impossible once py-rattler has started threads
         locking.make_lock(
             request.environment,
             request.lock,
