@@ -9,7 +9,7 @@
 #include "SwitchMLCodec.hpp"
 #include "SwitchMLInterface.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// The delegate of this process, whose library is opened at the first call; null where it cannot be
 /// opened.
@@ -209,4 +209,4 @@ class Allreduce {
   bool open_ = true;  // whether the tensors are one row is not known yet
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

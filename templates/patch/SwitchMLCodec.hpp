@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 template <typename Tensor>
 std::int64_t numelOf(const std::vector<Tensor>& tensors) {
@@ -286,4 +286,4 @@ class Row {
   std::deque<std::pair<std::int64_t, std::shared_ptr<Tensor>>> placed_;  // by their first elements
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -1,13 +1,13 @@
 #include <dlfcn.h>
 
 #include "SwitchMLAllreduce.hpp"
-#include "base/SwitchMLHost.hpp"
+#include "base/host.hpp"
 #include "base/quietly.hpp"
 #include "base/say.hpp"
-#include "join/SwitchMLGroups.hpp"
+#include "join/groups.hpp"
 #include "join/requirement.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 namespace {
 
 /// The delegate library of this process, and what its groups have agreed on without it.
@@ -20,22 +20,23 @@ struct Opened {
   Outcome group;  // the newest
 
   Opened() {
-    constexpr const char* kName = "libswitchml_torch.so";
+    constexpr const char* kName = "libswitchml_delegate.so";
     // A process has one delegate: that of whichever patch, graft or plugin came first.
     void* handle = dlopen(kName, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     if (handle == nullptr) {
       Dl_info here{};
-      const bool known = dladdr(reinterpret_cast<void*>(&switchml_torch::delegate), &here) != 0;
+      const bool known = dladdr(reinterpret_cast<void*>(&switchml_delegate::delegate), &here) != 0;
       const std::string own = known && here.dli_fname != nullptr ? here.dli_fname : "";
       handle = dlopen((own.substr(0, own.rfind('/') + 1) + kName).c_str(), RTLD_NOW | RTLD_LOCAL);
     }
-    void* const found = handle == nullptr ? nullptr : dlsym(handle, "switchml_torch_interface");
+    void* const found = handle == nullptr ? nullptr : dlsym(handle, "switchml_delegate_interface");
     if (found == nullptr) {
       const char* const error = dlerror();
       why = printable(error == nullptr ? "it has no interface" : error);
       return;
     }
-    delegate = reinterpret_cast<decltype(&switchml_torch_interface)>(found)(SWITCHML_TORCH_DIGEST);
+    delegate =
+        reinterpret_cast<decltype(&switchml_delegate_interface)>(found)(SWITCHML_DELEGATE_DIGEST);
     why = delegate == nullptr ? text(kName, " was compiled from other sources") : "";
   }
 };
@@ -97,13 +98,13 @@ void agree(const std::vector<const void*>& contexts, int rank, int size,
   }
 }
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate
 
 /// Writes the report as Interface::report() does. Without the library it says why that could not be
 /// opened, and what the newest group has agreed on; without memory, that there is none.
-extern "C" __attribute__((visibility("default"))) std::size_t switchml_torch_report(
+extern "C" __attribute__((visibility("default"))) std::size_t switchml_delegate_report(
     char* buffer, std::size_t capacity) noexcept {
-  using namespace switchml_torch;
+  using namespace switchml_delegate;
   std::size_t size = 0;
   const bool written = quietly([&] {
     auto& own = opened();

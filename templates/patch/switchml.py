@@ -28,7 +28,7 @@ def _function():
     """
     for path in (None, torch._C.__file__):
         try:
-            function = ctypes.CDLL(path).switchml_torch_report
+            function = ctypes.CDLL(path).switchml_delegate_report
         except (AttributeError, OSError):
             continue
         function.restype = ctypes.c_size_t

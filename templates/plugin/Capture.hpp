@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// For a torch whose devices cannot be asked. CUDA itself is asked, where torch has loaded it,
 /// without its headers: a CUDAStream is a c10::Stream, and nothing else.
@@ -43,4 +43,4 @@ inline bool isCapturing(const c10::Stream& stream) {
   return Capture<c10::impl::VirtualGuardImpl>::isOf(stream);
 }
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

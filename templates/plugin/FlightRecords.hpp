@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// Gloo numbers what it records by a count of its own. So the delegated calls are a sequence of
 /// their own, from 1 on, of a group with a name of its own: under the name of Gloo's group, torch's
@@ -106,4 +106,4 @@ class FlightRecords {
       std::make_shared<c10d::ProcessGroupStatus>();
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <functional>
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// This torch has no flight recorder of Gloo's calls, or none that a library can reach.
 class FlightRecords {
@@ -19,4 +19,4 @@ class FlightRecords {
   }
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -12,7 +12,7 @@
 
 #include "Staging.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 namespace {
 
 constexpr std::size_t kPlaces = 2;  // as many threads as Gloo has
@@ -397,4 +397,4 @@ void ProcessGroupSwitchML::finishAll() {
   }
 }
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -19,7 +19,7 @@
 #include "SwitchMLAllreduce.hpp"
 #include "WorkPool.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 using namespace c10d;  // the types in Methods.inc are as in torch's header
 
@@ -166,7 +166,7 @@ class ProcessGroupSwitchML : public Group {
                                   std::chrono::milliseconds timeout);
 
   bool isDelegating() const {
-    return switchml_torch::delegate() != nullptr && delegate()->delegates(pool_[0].get());
+    return switchml_delegate::delegate() != nullptr && delegate()->delegates(pool_[0].get());
   }
 
   std::chrono::milliseconds limitOf(std::chrono::milliseconds timeout) const {
@@ -189,4 +189,4 @@ class ProcessGroupSwitchML : public Group {
   FlightRecords records_;
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -1,4 +1,4 @@
-/// Sums in fewer bits, for tensors in host memory: SwitchMLQuantize.hpp on torch's threads.
+/// Sums in fewer bits, for tensors in host memory: base/quantize.hpp on torch's threads.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
-#include "base/SwitchMLQuantize.hpp"
+#include "base/quantize.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// Format of a layer that is sent, and its size; see quantize::Format. Tensors are contiguous, in
 /// host memory, and of one layer. Arguments that do not fit raise c10::Error.
@@ -98,4 +98,4 @@ class QuantizedLayer {
   const std::int64_t numel_;
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

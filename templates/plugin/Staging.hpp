@@ -25,7 +25,7 @@
 #include "Capture.hpp"
 #include "SwitchMLAllreduce.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// Calls `function` with the device as the current one, where nothing may be thrown: a device that
 /// has failed cannot be made current.
@@ -234,4 +234,4 @@ class Staging {
   std::vector<c10::Event> arrivals_;  // of each part
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

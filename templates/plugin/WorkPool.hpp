@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 class WorkPool {
   class State;
@@ -208,4 +208,4 @@ class WorkPool {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -8,9 +8,9 @@
 #include "ProcessGroupSwitchML.hpp"
 #include "QuantizeTensors.hpp"
 
-extern "C" std::size_t switchml_torch_report(char* buffer, std::size_t capacity);
+extern "C" std::size_t switchml_delegate_report(char* buffer, std::size_t capacity);
 
-c10::intrusive_ptr<switchml_torch::Group> switchml_torch::makeGloo(
+c10::intrusive_ptr<switchml_delegate::Group> switchml_delegate::makeGloo(
     const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
     std::chrono::milliseconds timeout) {
   const pybind11::gil_scoped_acquire locked;
@@ -21,9 +21,9 @@ c10::intrusive_ptr<switchml_torch::Group> switchml_torch::makeGloo(
 
 namespace {
 
-using switchml_torch::Group;
-using switchml_torch::ProcessGroupSwitchML;
-using switchml_torch::QuantizedLayer;
+using switchml_delegate::Group;
+using switchml_delegate::ProcessGroupSwitchML;
+using switchml_delegate::QuantizedLayer;
 
 /// A group that is to be reconfigured has no ranks yet that could agree.
 c10::intrusive_ptr<Group> group(const c10::intrusive_ptr<c10d::Store>& store,
@@ -42,9 +42,10 @@ pybind11::bytes report() {
   std::string text(4096, '\0');
   {
     const pybind11::gil_scoped_release unlocked;
-    for (std::size_t needed = switchml_torch_report(&text[0], text.size()); needed > text.size();) {
+    for (std::size_t needed = switchml_delegate_report(&text[0], text.size());
+         needed > text.size();) {
       text.resize(needed);
-      needed = switchml_torch_report(&text[0], text.size());
+      needed = switchml_delegate_report(&text[0], text.size());
     }
   }
   return text.c_str();
@@ -74,7 +75,7 @@ PYBIND11_MODULE(_C, module) {
   // does.
   pybind11::class_<ProcessGroupSwitchML, c10::intrusive_ptr<ProcessGroupSwitchML>> wrapper(
       module, "ProcessGroupSwitchML",
-      pybind11::module_::import("torch._C._distributed_c10d").attr(switchml_torch::kGroup));
+      pybind11::module_::import("torch._C._distributed_c10d").attr(switchml_delegate::kGroup));
   defineTimeout(wrapper, 0);
   // torch tells Gloo there which ranks a group has.
   wrapper.def_property_readonly("options",

@@ -19,9 +19,9 @@ FLAGS = ("-std=c++17", "-O3", "-ffp-contract=off")  # as the plugin is compiled
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
-        header = Path(directory, "base/SwitchMLQuantize.hpp")
+        header = Path(directory, "base/quantize.hpp")
         header.parent.mkdir()
-        header.write_text(render.text("delegate/src/base/SwitchMLQuantize.hpp"), encoding="utf-8")
+        header.write_text(render.text("delegate/src/base/quantize.hpp"), encoding="utf-8")
         program = Path(directory, "quantize")
         source = Path(__file__).with_name("quantize.cpp")
         subprocess.run(["g++", *FLAGS, f"-I{directory}", source, "-o", program], check=True)

@@ -2,6 +2,8 @@
 //
 //   quantize BYTES     prints for each step and pair: its name, its seconds and those of a copy
 
+#include "base/quantize.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -10,10 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "base/SwitchMLQuantize.hpp"
 #include "timing.hpp"
 
-namespace quantize = switchml_torch::quantize;
+namespace quantize = switchml_delegate::quantize;
 
 int main(int, char** arguments) {
   const std::size_t numel = std::strtoull(arguments[1], nullptr, 10) / sizeof(float);

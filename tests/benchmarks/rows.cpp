@@ -10,8 +10,8 @@
 #include "SwitchMLCodec.hpp"
 #include "timing.hpp"
 
-using Parts = switchml_torch::Parts<at::Tensor>;
-using Row = switchml_torch::Row<at::Tensor, at::ScalarType>;
+using Parts = switchml_delegate::Parts<at::Tensor>;
+using Row = switchml_delegate::Row<at::Tensor, at::ScalarType>;
 
 /// Calls `fill` and, a part later, `give`.
 template <typename Fill, typename Give>

@@ -1,5 +1,7 @@
 // The negotiation of ranks without a library, over a Store in memory: ranks take turns at random,
 // and time passes only where all of them wait. Prints ok.
+#include "join/agreement.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -16,15 +18,14 @@
 #include <vector>
 
 #include "check.hpp"
-#include "join/SwitchMLAgreement.hpp"
 
-using switchml_torch::Ability;
-using switchml_torch::Capabilities;
-using switchml_torch::ContextState;
-using switchml_torch::Exchange;
-using switchml_torch::Message;
-using switchml_torch::Negotiation;
-using switchml_torch::Step;
+using switchml_delegate::Ability;
+using switchml_delegate::Capabilities;
+using switchml_delegate::ContextState;
+using switchml_delegate::Exchange;
+using switchml_delegate::Message;
+using switchml_delegate::Negotiation;
+using switchml_delegate::Step;
 
 namespace {
 
@@ -396,8 +397,8 @@ void otherSources() {
               !out.last.able(),
           out.last.words + out.error);
   });
-  const auto all = switchml_torch::decide({{{Ability::kAble, ""}, "one", {"a"}, false, "zeus"},
-                                           {{Ability::kAble, ""}, "other", {"b"}, true}});
+  const auto all = switchml_delegate::decide({{{Ability::kAble, ""}, "one", {"a"}, false, "zeus"},
+                                              {{Ability::kAble, ""}, "other", {"b"}, true}});
   check(!all.able() && all.required, "also the other rank may require SwitchML");
   check(all.words.find("rank 1: switchml-patch") == 0, "it need not say its host: " + all.words);
 }
@@ -466,7 +467,7 @@ void messages() {
     return out;
   };
   const auto kind = [](Ability first, Ability other) {
-    return switchml_torch::decide({{{first, ""}, "", {"a"}}, {{other, ""}, "", {"b"}}}).kind;
+    return switchml_delegate::decide({{{first, ""}, "", {"a"}}, {{other, ""}, "", {"b"}}}).kind;
   };
   check(kind(able, able) == able, "all are able");
   check(kind(able, unable) == unable && kind(unable, able) == unable, "one is not");
@@ -477,7 +478,7 @@ void messages() {
   check(kind(later, busy) == busy && kind(busy, later) == busy, "another group delegates");
   for (const auto first : {able, unable, busy, later}) {
     for (const auto other : {able, unable, busy, later}) {
-      const auto found = switchml_torch::decide(
+      const auto found = switchml_delegate::decide(
           {{named(first, 1), "", {"a"}, true}, {named(other, 2), "", {"b"}}});
       const bool delegates = first == busy || other == busy;
       check(found.kind == (delegates ? busy : unable) && found.forbidsGloo() == !delegates,
@@ -486,8 +487,8 @@ void messages() {
   }
   constexpr auto runs = ContextState::kRunning, stopped = ContextState::kStopped;
   const auto context = [](ContextState one, ContextState other) {
-    return switchml_torch::decide({{{Ability::kAble, "", "", one}, "same", {"a"}},
-                                   {{Ability::kAble, "", "", other}, "same", {"b"}}})
+    return switchml_delegate::decide({{{Ability::kAble, "", "", one}, "same", {"a"}},
+                                      {{Ability::kAble, "", "", other}, "same", {"b"}}})
         .context;
   };
   check(context(runs, runs) == runs && context(stopped, stopped) == stopped, "those of all");

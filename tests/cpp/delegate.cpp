@@ -37,7 +37,7 @@
 #include "tensor.hpp"
 #include "threads.hpp"
 
-extern "C" std::size_t switchml_torch_report(char* buffer, std::size_t capacity);
+extern "C" std::size_t switchml_delegate_report(char* buffer, std::size_t capacity);
 
 namespace {
 
@@ -117,45 +117,46 @@ class DirectoryRing {
   DirectoryRing(const DirectoryStore& store, int rank, int size)
       : store_(store), rank_(rank), before_((rank + size - 1) % size) {}
 
-  switchml_torch::Ring make() const {
-    return {[store = store_, rank = rank_, sent = std::make_shared<Counts>()](
-                unsigned channel, const void* data, std::size_t bytes) mutable {
-              const auto* const begin = static_cast<const std::uint8_t*>(data);
-              if (std::getenv("UNCONNECTED") == nullptr) {
-                store.set(key(rank, channel, (*sent)[channel]++), {begin, begin + bytes});
-              }
-              return switchml_torch::Transfer{[](milliseconds /*limit*/) { return true; }, [] {}};
-            },
-            [store = store_, from = before_, received = std::make_shared<Counts>()](
-                unsigned channel, void* data, std::size_t bytes) {
-              const auto name = key(from, channel, (*received)[channel]++);
-              const auto aborted = std::make_shared<std::atomic<bool>>(false);
-              return switchml_torch::Transfer{
-                  [=](milliseconds limit) {
-                    const auto end = std::chrono::steady_clock::now() + limit;
-                    while (!store.check({name})) {
-                      if (*aborted) {
-                        return false;
-                      }
-                      if (std::chrono::steady_clock::now() > end) {
-                        throw std::runtime_error("no message");
-                      }
-                      std::this_thread::sleep_for(milliseconds(1));
-                    }
-                    const auto value = store.get(name);
-                    if (value.size() != bytes) {
-                      throw std::runtime_error("a message of another size");
-                    }
-                    std::copy(value.begin(), value.end(), static_cast<std::uint8_t*>(data));
-                    return true;
-                  },
-                  [aborted] {
-                    *aborted = true;
-                    if (const auto call = std::exchange(onAbort, nullptr)) {
-                      call();
-                    }
-                  }};
-            }};
+  switchml_delegate::Ring make() const {
+    return {
+        [store = store_, rank = rank_, sent = std::make_shared<Counts>()](
+            unsigned channel, const void* data, std::size_t bytes) mutable {
+          const auto* const begin = static_cast<const std::uint8_t*>(data);
+          if (std::getenv("UNCONNECTED") == nullptr) {
+            store.set(key(rank, channel, (*sent)[channel]++), {begin, begin + bytes});
+          }
+          return switchml_delegate::Transfer{[](milliseconds /*limit*/) { return true; }, [] {}};
+        },
+        [store = store_, from = before_, received = std::make_shared<Counts>()](
+            unsigned channel, void* data, std::size_t bytes) {
+          const auto name = key(from, channel, (*received)[channel]++);
+          const auto aborted = std::make_shared<std::atomic<bool>>(false);
+          return switchml_delegate::Transfer{
+              [=](milliseconds limit) {
+                const auto end = std::chrono::steady_clock::now() + limit;
+                while (!store.check({name})) {
+                  if (*aborted) {
+                    return false;
+                  }
+                  if (std::chrono::steady_clock::now() > end) {
+                    throw std::runtime_error("no message");
+                  }
+                  std::this_thread::sleep_for(milliseconds(1));
+                }
+                const auto value = store.get(name);
+                if (value.size() != bytes) {
+                  throw std::runtime_error("a message of another size");
+                }
+                std::copy(value.begin(), value.end(), static_cast<std::uint8_t*>(data));
+                return true;
+              },
+              [aborted] {
+                *aborted = true;
+                if (const auto call = std::exchange(onAbort, nullptr)) {
+                  call();
+                }
+              }};
+        }};
   }
 
   static inline thread_local std::function<void()> onAbort;  // once, of this thread
@@ -184,7 +185,7 @@ struct Work {
   Work(const Context* context, std::vector<Tensor> tensors, ReduceOp op)
       : inputs(std::move(tensors)), call(context, inputs, op) {}
   std::vector<Tensor> inputs;
-  switchml_torch::Allreduce call;
+  switchml_delegate::Allreduce call;
   std::promise<Outcome> outcome;
 };
 
@@ -192,8 +193,8 @@ class Group {
  public:
   Group(DirectoryStore store, int rank, int size, milliseconds timeout) {
     contexts_.push_back(std::make_shared<Context>());
-    switchml_torch::join(store, contexts_, rank, size, timeout,
-                         [&] { return DirectoryRing(store, rank, size).make(); });
+    switchml_delegate::join(store, contexts_, rank, size, timeout,
+                            [&] { return DirectoryRing(store, rank, size).make(); });
     for (int i = 0; i < 2; ++i) {
       threads_.emplace_back([this] { loop(); });
     }
@@ -224,8 +225,8 @@ class Group {
   }
 
   const std::vector<std::shared_ptr<Context>>& contexts() const { return contexts_; }
-  void abort() { switchml_torch::delegate()->abort(contexts_[0].get()); }
-  void leave() const { switchml_torch::leave(contexts_); }
+  void abort() { switchml_delegate::delegate()->abort(contexts_[0].get()); }
+  void leave() const { switchml_delegate::leave(contexts_); }
 
   std::shared_ptr<Work> make(Tensor tensor, ReduceOp op = ReduceOp::SUM) {
     return std::make_shared<Work>(contexts_[0].get(), std::vector<Tensor>{std::move(tensor)}, op);
@@ -324,7 +325,7 @@ struct Rank {
 
 std::string report() {
   std::vector<char> buffer(4096);
-  switchml_torch_report(buffer.data(), buffer.size());
+  switchml_delegate_report(buffer.data(), buffer.size());
   return buffer.data();
 }
 
@@ -448,9 +449,9 @@ void departed(const Rank& me) {
   DirectoryStore store(me.root, "departed");
   const std::vector<std::shared_ptr<Context>> contexts{std::make_shared<Context>()};
   DirectoryStore::onAccess(me.rank == 0 ? "probe/1" : "probe",
-                           [&] { switchml_torch::leave(contexts); });
+                           [&] { switchml_delegate::leave(contexts); });
   const auto error =
-      thrown([&] { switchml_torch::join(store, contexts, me.rank, me.size, me.timeout, {}); });
+      thrown([&] { switchml_delegate::join(store, contexts, me.rank, me.size, me.timeout, {}); });
   check(error.find("has ended while it was made") != std::string::npos, error);
   delegated(me);
 }
@@ -671,8 +672,8 @@ void dropped(const Rank& me, Group& group) {
 }
 
 /// Sums the tensor of `work` with these steps; returns what was thrown.
-std::string reduced(Work& work, const switchml_torch::Steps& steps) {
-  const switchml_torch::Parts<Tensor> parts(work.inputs);
+std::string reduced(Work& work, const switchml_delegate::Steps& steps) {
+  const switchml_delegate::Parts<Tensor> parts(work.inputs);
   return thrown([&] { work.call.reduce(parts, parts, steps); });
 }
 
@@ -680,7 +681,7 @@ std::string reduced(Work& work, const switchml_torch::Steps& steps) {
 void interrupted(const Rank& me, Group& group) {
   const auto work = group.make(ints(5000, me.rank, 0));
   std::vector<std::int64_t> ends;
-  switchml_torch::Steps steps;
+  switchml_delegate::Steps steps;
   if (me.rank == 0) {
     steps.before = [](std::int64_t first, std::int64_t last) {
       check(last - first == 1000, "the part that the environment says");
@@ -702,7 +703,7 @@ void interrupted(const Rank& me, Group& group) {
 void untaken(const Rank& me) {
   auto group = me.group("untaken");
   const auto work = group.make(ints(2000, me.rank, 0));
-  switchml_torch::Steps steps;
+  switchml_delegate::Steps steps;
   steps.after = [&me](std::int64_t /*first*/, std::int64_t /*last*/) {
     if (me.rank == 0) {
       throw std::runtime_error("no room");
@@ -722,10 +723,11 @@ void readers(const Rank& me) {
   std::thread reader([&done] {
     Context stranger;
     while (!done) {
-      check(!switchml_torch::delegate()->delegates(&stranger), "no group of a stranger delegates");
-      const auto sequence = switchml_torch::delegate()->takeSequence(
-          &stranger, {switchml_torch::Element::kFloat32, switchml_torch::Op::kSum, 1, 0});
-      check(sequence == switchml_torch::kNoSequence, "nothing to sum, no number");
+      check(!switchml_delegate::delegate()->delegates(&stranger),
+            "no group of a stranger delegates");
+      const auto sequence = switchml_delegate::delegate()->takeSequence(
+          &stranger, {switchml_delegate::Element::kFloat32, switchml_delegate::Op::kSum, 1, 0});
+      check(sequence == switchml_delegate::kNoSequence, "nothing to sum, no number");
     }
   });
   for (int i = 0; i < 20; ++i) {
@@ -853,7 +855,7 @@ void queued(const Rank& me) {
   const auto first = group.make(ints(3000, me.rank, 0));
   const auto behind = ints(10, me.rank, 0);
   auto outcome = group.allreduce(behind);
-  switchml_torch::Steps steps;
+  switchml_delegate::Steps steps;
   steps.before = [&me](std::int64_t from, std::int64_t /*last*/) {
     std::this_thread::sleep_for(from == 0 ? me.limit * 3 / 2 : milliseconds(0));
   };
@@ -866,7 +868,7 @@ void consecutive(const Rank& me) {
   auto group = me.group("consecutive");
   const std::vector<std::shared_ptr<Work>> works{group.make(ints(4000, me.rank, 0)),
                                                  group.make(ints(4000, me.rank, 0))};
-  switchml_torch::Steps steps;
+  switchml_delegate::Steps steps;
   steps.before = [&me](std::int64_t /*first*/, std::int64_t /*last*/) {
     std::this_thread::sleep_for(me.limit / 5);
   };
@@ -897,7 +899,7 @@ void aborted(const Rank& me) {
   auto behind = group.allreduce(ints(10, me.rank, 0));
   std::promise<void> stuck;
   std::promise<void> release;
-  switchml_torch::Steps steps;
+  switchml_delegate::Steps steps;
   steps.before = [&](std::int64_t /*first*/, std::int64_t /*last*/) {
     stuck.set_value();
     release.get_future().wait();
@@ -950,7 +952,7 @@ void sumStaged(const Rank& me, Group& group, std::size_t numel) {
   work->call.limit(milliseconds::max());  // as of a program that would wait for ever
   auto* const there = static_cast<std::int32_t*>(device.data_ptr());
   auto* const here = static_cast<std::int32_t*>(work->inputs[0].data_ptr());
-  switchml_torch::Steps steps;
+  switchml_delegate::Steps steps;
   steps.before = [=](auto first, auto last) {
     std::copy(there + first, there + last, here + first);
   };
@@ -1125,12 +1127,12 @@ void forked(const Rank& me, Group& group) {
           report());
     DirectoryStore store(me.root, "child" + std::to_string(me.rank));
     std::vector<std::shared_ptr<Context>> contexts{std::make_shared<Context>()};
-    switchml_torch::join(store, contexts, 0, 1, me.timeout, {});
-    check(!switchml_torch::delegate()->delegates(contexts[0].get()),
+    switchml_delegate::join(store, contexts, 0, 1, me.timeout, {});
+    check(!switchml_delegate::delegate()->delegates(contexts[0].get()),
           "a forked child must not delegate");
     // The next one is where the inherited one was.
     DirectoryStore again(me.root, "again" + std::to_string(me.rank));
-    switchml_torch::join(again, group.contexts(), 0, 1, me.timeout, {});
+    switchml_delegate::join(again, group.contexts(), 0, 1, me.timeout, {});
     const auto own = group.make(ints(3, me.rank, 0), ReduceOp::SUM);
     check(!own->call.allreduce(own->inputs), "Gloo sums in a group of the child's own");
     std::exit(23);

@@ -2,6 +2,8 @@
 // the ranks in which a failure can find them, as in tests/support/failover_model.py. `window`: jobs
 // under way. `moments`: threads, and a library that dies at a random moment. `returns`: one that is
 // started again, and dies again. `gone`: a rank ends with the library, or later.
+#include "recover/failover.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -20,17 +22,16 @@
 #include <tuple>
 #include <vector>
 
-#include "recover/SwitchMLFailover.hpp"
 #include "wires.hpp"
 
 namespace {
 
 using std::chrono::milliseconds;
-using switchml_torch::Element;
-using switchml_torch::Failover;
-using switchml_torch::goneText;
-using switchml_torch::Ring;
-using switchml_torch::Transfer;
+using switchml_delegate::Element;
+using switchml_delegate::Failover;
+using switchml_delegate::goneText;
+using switchml_delegate::Ring;
+using switchml_delegate::Transfer;
 using wires::Wires;
 
 constexpr milliseconds kLimit = std::chrono::seconds(60);
@@ -818,7 +819,7 @@ void giveUpLater(int size, int gone, Moment moment) {
         until([&] { return summed >= size && (moment == Moment::kRing || waiting + 1 >= size); });
         std::this_thread::sleep_for(milliseconds(20));
         if (moment == Moment::kHalf) {
-          ranks.wires.cut(gone, switchml_torch::kRecoveries);
+          ranks.wires.cut(gone, switchml_delegate::kRecoveries);
           return;
         }
         giveUp();
@@ -840,11 +841,11 @@ void giveUpLater(int size, int gone, Moment moment) {
 /// The connection to the next rank closes when half of a message is sent.
 void endInMessage() {
   Wires wires(3);
-  switchml_torch::RingCollectives ring(wires.of(0), switchml_torch::kRecoveries, 0, 3);
+  switchml_delegate::RingCollectives ring(wires.of(0), switchml_delegate::kRecoveries, 0, 3);
   int value = 7;
   std::thread closing([&wires] {
     std::this_thread::sleep_for(milliseconds(20));
-    wires.cut(1, switchml_torch::kRecoveries);
+    wires.cut(1, switchml_delegate::kRecoveries);
   });
   const auto error = thrown([&] { ring.broadcast(0, &value, sizeof value, kLimit); });
   check(error == "rank 1 is gone (its connection has closed)", error);
@@ -866,7 +867,7 @@ void loseInMessage() {
     return Transfer{[](milliseconds /*limit*/) -> bool { throw std::runtime_error("closed"); },
                     [] {}};
   };
-  switchml_torch::RingCollectives ring(wires, switchml_torch::kRecoveries, 0, 3);
+  switchml_delegate::RingCollectives ring(wires, switchml_delegate::kRecoveries, 0, 3);
   const auto error = thrown([&] { ring.gather(7, kLimit); });
   check(error == "rank 2 is gone (closed)", error);
   check(sent, "the message to the next rank is sent");
@@ -877,10 +878,10 @@ void loseInMessage() {
 void endAfterLastMessage() {
   constexpr auto kLate = milliseconds(400);
   Wires wires(3);
-  std::vector<std::unique_ptr<switchml_torch::RingCollectives>> rings;
+  std::vector<std::unique_ptr<switchml_delegate::RingCollectives>> rings;
   for (int rank = 0; rank < 3; ++rank) {
-    rings.push_back(std::make_unique<switchml_torch::RingCollectives>(
-        wires.of(rank), switchml_torch::kRecoveries, rank, 3));
+    rings.push_back(std::make_unique<switchml_delegate::RingCollectives>(
+        wires.of(rank), switchml_delegate::kRecoveries, rank, 3));
   }
   std::array<int, 3> values{7, 0, 0};
   const auto broadcast = [&](std::size_t rank) {
@@ -933,8 +934,9 @@ void hearNoise() {
   Ranks ranks(2, 1);
   std::array<char, 256> noise{};
   std::fill(noise.begin() + sizeof(std::int32_t), noise.end(), '\x1b');
-  check(ranks.wires.of(0).send(switchml_torch::kWarnings, noise.data(), noise.size()).wait(kLimit),
-        "");
+  check(
+      ranks.wires.of(0).send(switchml_delegate::kWarnings, noise.data(), noise.size()).wait(kLimit),
+      "");
   for (const auto& rank : ranks.all) {
     const auto error = thrown([&] { rank->redo(0); });
     check(error == "the ranks cannot go on over Gloo: " +

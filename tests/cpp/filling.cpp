@@ -14,13 +14,13 @@
 #include <string>
 #include <vector>
 
-#include "base/SwitchMLHost.hpp"
 #include "base/file.cpp"
+#include "base/host.hpp"
 #include "base/names.cpp"
 #include "base/reserved_cores.cpp"
 #include "check.hpp"
 
-using namespace switchml_torch;
+using namespace switchml_delegate;
 
 namespace {
 

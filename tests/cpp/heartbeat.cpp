@@ -2,6 +2,8 @@
 // `silent`: nothing comes from a rank. `back`: its beats come again. `news`: a rank passes on at
 // once what it hears. `alive`: all ranks live. `stopped`: so they do, and were stopped for longer
 // than a silent rank has. `left`: a rank leaves, and a beat comes late.
+#include "recover/heartbeat.hpp"
+
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -13,13 +15,12 @@
 #include <thread>
 #include <vector>
 
-#include "recover/SwitchMLHeartbeat.hpp"
 #include "wires.hpp"
 
 namespace {
 
 using std::chrono::milliseconds;
-using switchml_torch::Heartbeat;
+using switchml_delegate::Heartbeat;
 using wires::Wires;
 
 constexpr Heartbeat::Times kTimes{milliseconds(20), std::chrono::seconds(3)};
@@ -111,13 +112,13 @@ void passOn(bool cut) {
   const auto expect = [&](Beat beat, const std::string& what) {
     Beat received{};
     const auto message =
-        wires.of(2).receive(switchml_torch::kHeartbeats, &received, sizeof received);
+        wires.of(2).receive(switchml_delegate::kHeartbeats, &received, sizeof received);
     const auto why = thrown([&] { message.wait(kEnough); });
     check(why.empty() && received.gone == beat.gone && received.closed == beat.closed,
           what + ": " + why);
   };
   const auto tell = [&](Beat beat) {
-    const auto message = wires.of(0).send(switchml_torch::kHeartbeats, &beat, sizeof beat);
+    const auto message = wires.of(0).send(switchml_delegate::kHeartbeats, &beat, sizeof beat);
     check(message.wait(kEnough), "it is received");
   };
   expect({Heartbeat::kNobody, 0}, "all live at first");

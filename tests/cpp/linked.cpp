@@ -9,7 +9,7 @@ char handle;
 }
 
 #define dlopen(path, mode) (std::getenv("NO_LIBRARY") == nullptr ? &handle : nullptr)
-#define dlsym(handle, name) reinterpret_cast<void*>(&switchml_torch_interface)
+#define dlsym(handle, name) reinterpret_cast<void*>(&switchml_delegate_interface)
 #define dladdr(address, info) (std::getenv("NO_ADDRESS") != nullptr ? 0 : ::dladdr(address, info))
 #define dlerror() std::getenv("NO_LIBRARY")
 #include "SwitchMLLoader.cpp"

@@ -1,5 +1,7 @@
 // The file of metrics without a delegate: its text, how it is replaced, its thread and its end.
 // The argument is an empty directory, in which page.prom is left. Prints ok.
+#include "report/metrics.hpp"
+
 #include <cstdio>
 #include <fstream>
 #include <future>
@@ -7,16 +9,15 @@
 
 #include "check.hpp"
 #include "forked.hpp"
-#include "join/SwitchMLSettings.hpp"
-#include "report/SwitchMLMetrics.hpp"
+#include "join/settings.hpp"
 
 namespace {
 
-using namespace switchml_torch::metrics;
+using namespace switchml_delegate::metrics;
 using std::chrono::hours;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
-using switchml_torch::text;
+using switchml_delegate::text;
 
 constexpr auto kNever = hours(24);
 
@@ -91,7 +92,7 @@ void readable(const std::string& directory) {
 }
 
 void jobs() {
-  using switchml_torch::jobName;
+  using switchml_delegate::jobName;
   const std::vector<std::pair<const char*, const char*>> launchers{
       {"TORCHELASTIC_RUN_ID", "7f3a"}, {"SLURM_JOB_ID", "4711"}, {"SWITCHML_JOB", "resnet \"50\""}};
   for (const auto& [name, value] : launchers) {
@@ -251,7 +252,7 @@ void old(const std::string& directory) {
 
 std::string refused(const std::string& given) {
   setenv("SWITCHML_METRICS", given.c_str(), 1);
-  switchml_torch::MetricsTarget target;
+  switchml_delegate::MetricsTarget target;
   const auto wrong = target.read();
   check(target.directory.empty(), "no directory where it is refused");
   return wrong;
@@ -259,7 +260,7 @@ std::string refused(const std::string& given) {
 
 void targets(const std::string& directory) {
   unsetenv("SWITCHML_METRICS");
-  switchml_torch::MetricsTarget none;
+  switchml_delegate::MetricsTarget none;
   check(none.read().empty() && none.directory.empty() && none.seconds == 10, "no variable");
   check(refused("").empty(), "an empty one");
   if (geteuid() == 0) {
@@ -272,7 +273,7 @@ void targets(const std::string& directory) {
   check(chdir(directory.c_str()) == 0, "the directory");
   setenv("SWITCHML_METRICS", ".", 1);
   setenv("SWITCHML_METRICS_SECONDS", "3", 1);
-  switchml_torch::MetricsTarget here;
+  switchml_delegate::MetricsTarget here;
   check(here.read().empty() && here.seconds == 3, "a number of seconds");
   check(here.directory[0] == '/' && exists(here.directory + "/page.prom"), "an absolute path");
   setenv("SWITCHML_METRICS_SECONDS", "99999999999999", 1);

@@ -5,8 +5,8 @@
 #include <iostream>
 #include <string>
 
-#define SWITCHML_TORCH_DIGEST ""  // of the sources; no rank is there to compare it
-#include "join/SwitchMLConfig.hpp"
+#define SWITCHML_DELEGATE_DIGEST ""  // of the sources; no rank is there to compare it
+#include "join/config.hpp"
 
 int main(int argc, char** argv) {
   switchml::Config config;
@@ -14,15 +14,15 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (argc == 2) {
-    switchml_torch::Settings settings;
+    switchml_delegate::Settings settings;
     auto wrong = settings.read();
-    wrong = wrong.empty() ? switchml_torch::objection(config) : wrong;
-    std::cout << (wrong.empty() ? switchml_torch::termsOf(config, settings) : wrong) << "\n";
+    wrong = wrong.empty() ? switchml_delegate::objection(config) : wrong;
+    std::cout << (wrong.empty() ? switchml_delegate::termsOf(config, settings) : wrong) << "\n";
     return 0;
   }
   for (std::uint32_t workers = 2; workers <= UINT16_MAX; ++workers) {
     config.general_.num_workers = static_cast<std::uint16_t>(workers);
-    if (const auto wrong = switchml_torch::objection(config); !wrong.empty()) {
+    if (const auto wrong = switchml_delegate::objection(config); !wrong.empty()) {
       std::cout << workers << ": " << wrong << "\n";
     }
   }

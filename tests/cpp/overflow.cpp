@@ -1,5 +1,7 @@
 // Marks of overflow in rows of floats: which values are marked, wherever they are in a row, and
 // become NaN again. Prints ok.
+#include "sum/overflow.hpp"
+
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -9,11 +11,10 @@
 #include <vector>
 
 #include "check.hpp"
-#include "sum/SwitchMLOverflow.hpp"
 
 namespace {
 
-using switchml_torch::OverflowMarks;
+using switchml_delegate::OverflowMarks;
 using Limits = std::numeric_limits<float>;
 
 constexpr float kMark = 0x1p126F;

@@ -1,5 +1,7 @@
 // The probe without a library: right sums, made as SwitchML makes them, are accepted, and what a
 // switch or a client may do wrongly is not. Prints ok.
+#include "join/probe.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -10,9 +12,8 @@
 #include <vector>
 
 #include "check.hpp"
-#include "join/SwitchMLProbe.hpp"
 
-using switchml_torch::Probe;
+using switchml_delegate::Probe;
 
 namespace {
 
@@ -179,8 +180,9 @@ int main() {
   }
   check(sharpest > 0.25, "the tolerance is at most four times what right sums need");
   // The simulator takes configurations that no switch has room for.
-  check(switchml_torch::probeNumel(256, 4, 256) == (2 * 256 + 4) * 256 + 1, "every slot twice");
-  check(switchml_torch::probeNumel(UINT32_MAX, 1, UINT64_MAX) == std::uint64_t{1} << 22, "bounded");
+  check(switchml_delegate::probeNumel(256, 4, 256) == (2 * 256 + 4) * 256 + 1, "every slot twice");
+  check(switchml_delegate::probeNumel(UINT32_MAX, 1, UINT64_MAX) == std::uint64_t{1} << 22,
+        "bounded");
   std::puts("ok");
   return 0;
 }

@@ -4,17 +4,17 @@
 // words as they are summed, the decoded values, and where they are kept, what each rank rounded
 // off. Every array has exactly its size, so that a sanitizer sees what goes beyond it.
 
+#include "base/quantize.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
 
-#include "base/SwitchMLQuantize.hpp"
-
 namespace {
 
-namespace quantize = switchml_torch::quantize;
+namespace quantize = switchml_delegate::quantize;
 
 struct Case {
   std::uint64_t bits, ranks, bucket, stochastic, keep, divisor, key, parts, halve, numel;

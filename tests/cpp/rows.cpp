@@ -24,8 +24,8 @@ namespace {
 enum class Type { kFloat, kHalf };
 using Tensor = MadeUpTensor<Type, float>;
 
-using Parts = switchml_torch::Parts<Tensor>;
-using Row = switchml_torch::Row<Tensor, Type>;
+using Parts = switchml_delegate::Parts<Tensor>;
+using Row = switchml_delegate::Row<Tensor, Type>;
 
 float sumOf(float value) { return 2 * value + 1; }
 
@@ -204,7 +204,7 @@ Tensor halves(std::int64_t numel) {
 
 /// Three pieces stay, and what does not fit into one is new for each part.
 void keepPieces() {
-  constexpr auto kNumel = switchml_torch::Pieces<Tensor>::kNumel;
+  constexpr auto kNumel = switchml_delegate::Pieces<Tensor>::kNumel;
   const auto large = halves(5 * kNumel / 2);
   const Parts parts({large});
   sum(parts, parts, kNumel);

@@ -10,15 +10,15 @@
 #include <new>
 
 #include "check.hpp"
-#include "recover/SwitchMLFailover.hpp"
-#include "recover/SwitchMLHeartbeat.hpp"
+#include "recover/failover.hpp"
+#include "recover/heartbeat.hpp"
 #include "wires.hpp"
 
-extern "C" std::size_t switchml_torch_report(char* buffer, std::size_t capacity) noexcept;
+extern "C" std::size_t switchml_delegate_report(char* buffer, std::size_t capacity) noexcept;
 
 namespace {
 
-using namespace switchml_torch;
+using namespace switchml_delegate;
 using std::chrono::milliseconds;
 
 /// What is missing: the thing at one place, or everything from there on; for a thread or for all.
@@ -210,7 +210,7 @@ void forked(const Lack& lack) {
 void reported(const Lack& lack) {
   std::vector<char> buffer(8192);
   begin(lack);
-  const auto size = switchml_torch_report(buffer.data(), buffer.size());
+  const auto size = switchml_delegate_report(buffer.data(), buffer.size());
   end();
   check(size == std::strlen(buffer.data()) + 1 &&
             std::string(buffer.data()).find("{\"problem\": \"") == 0,

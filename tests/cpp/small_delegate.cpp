@@ -18,21 +18,21 @@ extern "C" __attribute__((weak)) int fake_drivers();  // of a DPDK, that have re
 
 namespace {
 
-class Small final : public switchml_torch::Interface {
+class Small final : public switchml_delegate::Interface {
   bool delegates(const void* context) const noexcept override {
     switchml::Config config;
     return context != nullptr && config.LoadFromFile(std::getenv("SWITCHML_CONFIG")) &&
            switchml::Context::GetInstance().Start(&config);
   }
-  std::uint64_t takeSequence(const void*, const switchml_torch::Request&) noexcept override {
-    return switchml_torch::kNoSequence;
+  std::uint64_t takeSequence(const void*, const switchml_delegate::Request&) noexcept override {
+    return switchml_delegate::kNoSequence;
   }
   std::uint64_t partNumel() const noexcept override { return 0; }
-  void reduce(std::uint64_t, const switchml_torch::Request&, std::chrono::milliseconds,
-              const switchml_torch::Steps&) override {}
+  void reduce(std::uint64_t, const switchml_delegate::Request&, std::chrono::milliseconds,
+              const switchml_delegate::Steps&) override {}
   void abandon(std::uint64_t) noexcept override {}
   void join(const std::vector<const void*>&, int, int, std::chrono::milliseconds,
-            const switchml_torch::Exchange&) override {}
+            const switchml_delegate::Exchange&) override {}
   void leave(const void*) noexcept override {}
   void abort(const void*) noexcept override {}
   std::size_t report(char* buffer, std::size_t capacity) const override {
@@ -40,13 +40,14 @@ class Small final : public switchml_torch::Interface {
         buffer, capacity,
         "{\"problem\": \"\", \"flags\": \"%s\", \"sources\": \"%s\", \"simulator\": " SIMULATOR
         ", \"drivers\": %d}",
-        SWITCHML_TORCH_FLAGS, SWITCHML_TORCH_DIGEST, fake_drivers == nullptr ? 0 : fake_drivers()));
+        SWITCHML_DELEGATE_FLAGS, SWITCHML_DELEGATE_DIGEST,
+        fake_drivers == nullptr ? 0 : fake_drivers()));
   }
 };
 
 }  // namespace
 
-switchml_torch::Interface* switchml_torch_interface(const char* digest) {
+switchml_delegate::Interface* switchml_delegate_interface(const char* digest) {
   static Small own;
-  return std::string(digest) == SWITCHML_TORCH_DIGEST ? &own : nullptr;
+  return std::string(digest) == SWITCHML_DELEGATE_DIGEST ? &own : nullptr;
 }

@@ -6,12 +6,12 @@
 
 #include "SwitchMLAllreduce.hpp"
 #include "check.hpp"
-#include "sum/SwitchMLRuntime.hpp"
+#include "sum/runtime.hpp"
 #include "threads.hpp"
 
 namespace {
 
-using namespace switchml_torch;
+using namespace switchml_delegate;
 using State = Library::State;
 
 void states() {

@@ -16,7 +16,7 @@
 #include "base/say.hpp"
 #include "check.hpp"
 
-using namespace switchml_torch;
+using namespace switchml_delegate;
 
 namespace {
 

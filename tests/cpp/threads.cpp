@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "base/SwitchMLHost.hpp"
+#include "base/host.hpp"
 #include "check.hpp"
-#include "sum/SwitchMLOverflow.hpp"
+#include "sum/overflow.hpp"
 
 namespace {
 
-using namespace switchml_torch;
+using namespace switchml_delegate;
 
 constexpr std::uint64_t kChunk = 1U << 20U;  // the default of SWITCHML_CHUNK_NUMEL
 

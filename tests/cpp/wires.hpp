@@ -22,8 +22,8 @@
 namespace wires {
 
 using std::chrono::milliseconds;
-using switchml_torch::Ring;
-using switchml_torch::Transfer;
+using switchml_delegate::Ring;
+using switchml_delegate::Transfer;
 
 /// Messages from each rank to the next one. As Gloo does, they bring a message to the memory of a
 /// transfer as soon as it comes, until that transfer is destroyed. It is sent when it has come. An

@@ -16,7 +16,7 @@
 #include "check.hpp"
 #include "forked.hpp"
 
-using switchml_torch::WorkPool;
+using switchml_delegate::WorkPool;
 
 namespace {
 

@@ -21,7 +21,7 @@ from patchgen.options import REFUSED_IN_HOMES, Options, resolve
 
 MAKERS = {"Ninja": "ninja", "Unix Makefiles": "make"}
 SOURCES = ("Store.cpp", "Utils.cpp", "ProcessGroupGloo.cpp")
-OURS = "switchml_torch.cpp"
+OURS = "unity.cpp"
 
 # As in PyTorch, and stricter: the linker drops libraries that stand before their user, and reports
 # undefined symbols at once.
@@ -101,9 +101,9 @@ HOSTILE = "ünï 日本 " + "".join(sorted({*string.punctuation} - {*REFUSED_IN_
 ASK = """\
 import ctypes, sys
 library = ctypes.CDLL(sys.argv[1])
-library.switchml_torch_report.restype = ctypes.c_size_t
+library.switchml_delegate_report.restype = ctypes.c_size_t
 buffer = ctypes.create_string_buffer(4096)
-library.switchml_torch_report(buffer, ctypes.c_size_t(4096))
+library.switchml_delegate_report(buffer, ctypes.c_size_t(4096))
 print(buffer.value.decode())
 """
 
@@ -190,7 +190,7 @@ def project(root: Path, pin: Pin, options: Options, *, whole: bool = False) -> P
         stem = name.split(".")[0]
         files[f"{pin.source_dir}/{name}"] = f"int {stem.lower()}() {{ return 0; }}\n"
     files[f"{pin.source_dir}/ProcessGroupGloo.cpp"] = (
-        include + "int gloo() { return switchml_torch::delegate() != nullptr; }\n"
+        include + "int gloo() { return switchml_delegate::delegate() != nullptr; }\n"
     )
     hook = render.hooks(pin)["cmake"].decode().rstrip("\n")
     for name, content in files.items():

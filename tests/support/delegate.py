@@ -25,11 +25,11 @@ CPP = Path(__file__).parents[1] / "cpp"
 STRICT = ("-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror")
 LINK = ("-lswitchml-client", "-lglog", "-lboost_program_options", "-pthread")
 MARKS = """\
-#ifndef SWITCHML_TORCH_CLIENT
-#define SWITCHML_TORCH_CLIENT ""
+#ifndef SWITCHML_DELEGATE_CLIENT
+#define SWITCHML_DELEGATE_CLIENT ""
 #endif
-#define SWITCHML_TORCH_FLAGS ""
-#define SWITCHML_TORCH_DIGEST "linked"
+#define SWITCHML_DELEGATE_FLAGS ""
+#define SWITCHML_DELEGATE_DIGEST "linked"
 """
 WRAPPED = (
     "_ZN8switchml7Context5StartEPNS_6ConfigE",
@@ -85,7 +85,7 @@ def unite(directory: Path) -> Path:
     from the first.
     """
     tests = (CPP / f"{name}.cpp" for name in ("linked", "threads", "states"))
-    names = ("switchml_torch.cpp", *tests)
+    names = ("unity.cpp", *tests)
     unit = directory / "unit.cpp"
     unit.write_text(MARKS + "".join(f'#include "{name}"\n' for name in names))
     return unit
@@ -129,11 +129,11 @@ def compile_mutants(
     whole = "".join((directory / header).read_text() for header in headers)
     tested = (CPP / f"{name}.cpp").read_text()
     unit = [*re.findall("#include <.*", whole + tested), *(f'#include "{one}"' for one in included)]
-    unit.append("namespace switchml_torch {}")
+    unit.append("namespace switchml_delegate {}")
     for number, (before, after) in enumerate(mutants.values()):
         assert (whole + tested).count(before) == 1, before
-        opening = f"namespace mutant{number} {{ namespace switchml_torch {{ using namespace ::"
-        unit.append(opening + "switchml_torch; } }")
+        opening = f"namespace mutant{number} {{ namespace switchml_delegate {{ using namespace ::"
+        unit.append(opening + "switchml_delegate; } }")
         text = re.sub(r"#(include|pragma) .*", "", (whole + tested).replace(before, after))
         unit.append(f"namespace mutant{number} {{\n{text}\n}}")
     runs = (

@@ -33,7 +33,7 @@ _C = """
 import ctypes
 _GLIBCXX_USE_CXX11_ABI = True
 __file__ = None
-grafted = hasattr(ctypes.CDLL(None), "switchml_torch_report")
+grafted = hasattr(ctypes.CDLL(None), "switchml_delegate_report")
 """
 _DISTRIBUTED = "class ProcessGroupGloo: pass\n"
 _GRAFT = """
@@ -41,7 +41,7 @@ _GRAFT = """
 #include <string.h>
 extern const char switchml_graft_identity[];
 const char switchml_graft_identity[] = %s;
-size_t switchml_torch_report(char* buffer, size_t capacity) {
+size_t switchml_delegate_report(char* buffer, size_t capacity) {
   static const char text[] = "{\\"flags\\": \\"DPDK\\", \\"simulator\\": true}";
   strncpy(buffer, text, capacity);
   return sizeof text;

@@ -12,8 +12,8 @@ SOURCES = Path(__file__).parents[2] / "templates" / "delegate" / "src"
 PARTS = ("base", "join", "sum", "recover", "report", "")
 """From the lowest to the top, which makes the whole of them."""
 FILES = sorted(path.relative_to(SOURCES).as_posix() for path in SOURCES.rglob("*.?pp"))
-WHOLE = "SwitchMLInterface.cpp"
-UNIT = "switchml_torch.cpp"
+WHOLE = "interface.cpp"
+UNIT = "unity.cpp"
 """Compiles all other sources as one."""
 
 

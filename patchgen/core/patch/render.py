@@ -23,9 +23,9 @@ GLUE = ("SwitchMLAllreduce.hpp", "SwitchMLCodec.hpp", "SwitchMLLoader.cpp")
 """The files beside the process group that open the delegate library and call it."""
 INTERFACE = "SwitchMLInterface.hpp"
 """The header of the delegate library, which lies beside these."""
-PROJECT = "third_party/switchml_torch"
+PROJECT = "third_party/switchml_delegate"
 """Directory of the delegate library in a PyTorch, a graft and the plugin."""
-LIBRARY = "libswitchml_torch.so"
+LIBRARY = "libswitchml_delegate.so"
 """The delegate library, which lies beside what opens it."""
 
 FLAGS_FILE = "switchml.cmake"

@@ -123,15 +123,15 @@ def _explain_unpatched(installed: Installed, torch: Torch) -> str:
     if not installed.has_module:
         return _NOTHING
     return (
-        "no: torch.distributed.switchml is there, but no library has switchml_torch_report: "
+        "no: torch.distributed.switchml is there, but no library has switchml_delegate_report: "
         "what was compiled is not the patched source; build again"
     )
 
 
 def _check_symbols(subject: Subject, library: str) -> Check:
-    name = f"switchml_torch_report is in {os.path.basename(library)}"
+    name = f"switchml_delegate_report is in {os.path.basename(library)}"
     if subject.unpacked is not None and not _within(library, subject.unpacked):
-        return Check("symbols", (f"switchml_torch_report is not the wheel's, but of {library}",))
+        return Check("symbols", (f"switchml_delegate_report is not the wheel's, but of {library}",))
     return Check("symbols", (), f"{name}, and none is undefined")
 
 

@@ -1,4 +1,4 @@
-/// Interface of the delegate library, libswitchml_torch.so: what the code in torch sees of it.
+/// Interface of the delegate library, libswitchml_delegate.so: what the code in torch sees of it.
 ///
 /// C++14, and no type whose layout depends on _GLIBCXX_USE_CXX11_ABI: the library may follow the
 /// ABI of the SwitchML archive, and its callers that of torch.
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 enum class Element : std::uint8_t { kFloat32, kInt32, kBFloat16, kFloat16, kOther };
 enum class Op : std::uint8_t { kSum, kAvg, kOther };
@@ -125,9 +125,9 @@ class Interface {
   ~Interface() = default;
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate
 
 /// Returns the delegate of this process, or null for a caller that was compiled with another digest
 /// of the library's sources. The library exports nothing else.
-extern "C" __attribute__((visibility("default"))) switchml_torch::Interface*
-switchml_torch_interface(const char* digest);
+extern "C" __attribute__((visibility("default"))) switchml_delegate::Interface*
+switchml_delegate_interface(const char* digest);

@@ -196,7 +196,7 @@ int PyGILState_Check() { return 0; }
 PyThreadState* PyEval_SaveThread() { return nullptr; }
 void PyEval_RestoreThread(PyThreadState* /*state*/) {}
 
-c10::intrusive_ptr<switchml_torch::Group> switchml_torch::makeGloo(
+c10::intrusive_ptr<switchml_delegate::Group> switchml_delegate::makeGloo(
     const c10::intrusive_ptr<c10d::Store>& /*store*/, int /*rank*/, int /*size*/,
     std::chrono::milliseconds /*timeout*/) {
   throw std::logic_error("no group here fails over");
@@ -212,10 +212,10 @@ constexpr c10::DeviceIndex kHome = 1;  // of the main thread: that of another is
 /// One run of a scenario.
 class Run {
  public:
-  Run() : group_(switchml_torch::group(2)) { begin(kHome); }
+  Run() : group_(switchml_delegate::group(2)) { begin(kHome); }
 
   /// The group has this many ranks.
-  void be(int size) { group_ = switchml_torch::group(size); }
+  void be(int size) { group_ = switchml_delegate::group(size); }
 
   /// The main thread's device, from here on.
   void begin(c10::DeviceIndex device) { registration::current() = {device, -1, {}}; }
@@ -255,19 +255,20 @@ class Run {
   }
 
   void abort() {
-    switchml_torch::Inside::abort(static_cast<switchml_torch::ProcessGroupSwitchML&>(*group_));
+    switchml_delegate::Inside::abort(
+        static_cast<switchml_delegate::ProcessGroupSwitchML&>(*group_));
   }
 
   /// The group has other ranks from here on.
   void reconfigure() {
-    switchml_torch::Inside::reconfigure(
-        static_cast<switchml_torch::ProcessGroupSwitchML&>(*group_));
+    switchml_delegate::Inside::reconfigure(
+        static_cast<switchml_delegate::ProcessGroupSwitchML&>(*group_));
   }
 
   /// Sums all that was asked for until now, while this thread does nothing.
   void sum() {
     device_.open(true);
-    switchml_torch::ProcessGroupSwitchML::finishAll();
+    switchml_delegate::ProcessGroupSwitchML::finishAll();
     device_.open(false);
   }
 
@@ -317,7 +318,7 @@ class Run {
   /// True where all was as expected.
   bool ended() {
     group_.reset();
-    switchml_torch::ProcessGroupSwitchML::finishAll();  // threads in callbacks have tensors
+    switchml_delegate::ProcessGroupSwitchML::finishAll();  // threads in callbacks have tensors
     device_.waitForAll();
     const auto& read = client().read();
     const auto numel = static_cast<std::int64_t>(read.size());
@@ -658,7 +659,7 @@ void aborted(Run& run) {
   const auto asked = SimulatedDevice::instance().asked();
   run.abort();
   run.expect(SimulatedDevice::instance().asked() < asked + kMany);
-  expectFailed(run, work, switchml_torch::kGroupAborted);
+  expectFailed(run, work, switchml_delegate::kGroupAborted);
   run.after(streamOf(kHome, 0), kHeld);
   run.expect(tensor, 3);
 }
@@ -897,7 +898,7 @@ bool failsOnTime() {
   {
     client().reset(kNumel / 2, 1);
     const auto tensor = run.tensor();
-    const auto back = switchml_torch::CopyStreams::of(tensor.device()).back;
+    const auto back = switchml_delegate::CopyStreams::of(tensor.device()).back;
     device.hold(back);
     fail(run, tensor);
     device.letGo(back);
@@ -912,7 +913,7 @@ bool asksCuda() {
   begin(order);
   auto& device = SimulatedDevice::instance();
   const auto answer = [](c10::StreamId id) {
-    return switchml_torch::Capture<Impl>::isOf(streamOf(kHome, id));
+    return switchml_delegate::Capture<Impl>::isOf(streamOf(kHome, id));
   };
   device.beginCapture(streamOf(kHome, 7));
   const bool during = answer(7) && !answer(8);

@@ -25,7 +25,7 @@ def test_the_project_is_built_alone(home: Path, tmp_path: Path) -> None:
     build = configured(tmp_path / "build", home)
     subprocess.run(["cmake", "--build", build], check=True)
     defined = run("nm", "-D", "--defined-only", build / render.LIBRARY)
-    assert [line.split()[-1] for line in defined.splitlines()] == ["switchml_torch_interface"]
+    assert [line.split()[-1] for line in defined.splitlines()] == ["switchml_delegate_interface"]
 
 
 @pytest.mark.parametrize("labels", ["-LE", pytest.param("-L", marks=pytest.mark.rebuild)])

@@ -27,7 +27,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(prefix / "switchml.cfg", directory)
         render(directory)
         unit = directory / "unit.cpp"
-        names = ("switchml_torch.cpp", CPP / "linked.cpp", CPP / "scarcity.cpp")
+        names = ("unity.cpp", CPP / "linked.cpp", CPP / "scarcity.cpp")
         unit.write_text(MARKS + "".join(f'#include "{name}"\n' for name in names))
         compiled("scarcity", [unit], prefix, directory, "clang++", "-O0", *FAULTS, "-ldl")
 

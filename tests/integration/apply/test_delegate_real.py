@@ -55,7 +55,7 @@ def build(directory: Path, simulator_home: Home, *, job_end: bool = True) -> Non
     its turn go.
     """
     render(directory)
-    order = directory / "sum/SwitchMLOrder.hpp"
+    order = directory / "sum/order.hpp"
     text = order.read_text()
     assert text.count(LET_GO) == 1
     order.write_text(text.replace(LET_GO, LET_GO.replace("\n", PAUSE, 1)))
@@ -77,7 +77,7 @@ def build(directory: Path, simulator_home: Home, *, job_end: bool = True) -> Non
         "-DRDMA",
         "-DDUMMY",
         "-DTIMEOUTS",
-        '-DSWITCHML_TORCH_CLIENT=std::getenv("MARK")',
+        '-DSWITCHML_DELEGATE_CLIENT=std::getenv("MARK")',
     )
     sources = [CPP / "delegate.cpp", unite(directory)]
     compiled("delegate", sources, home, directory, "clang++", *macros, *FAULTS)

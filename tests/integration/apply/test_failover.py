@@ -13,7 +13,7 @@ from support.delegate import compile_alone, compile_mutants, render
 
 pytestmark = pytest.mark.rebuild
 
-HEADERS = ("recover/SwitchMLRing.hpp", "recover/SwitchMLFailover.hpp")
+HEADERS = ("recover/ring.hpp", "recover/failover.hpp")
 MUTANTS = {
     "no results": ("kResults = kWindow;", "kResults = 0;", "states"),
     "too few results": ("kResults = kWindow;", "kResults = kWindow - 1;", "states"),
@@ -109,9 +109,9 @@ def mutants(tmp_path_factory: pytest.TempPathFactory) -> Path:
     changes = {name: mutant[:2] for name, mutant in ALL.items()}
     directory = tmp_path_factory.mktemp("mutants")
     included = (
-        "base/SwitchMLText.hpp",
+        "base/text.hpp",
         "base/quietly.hpp",
-        "sum/SwitchMLRecovery.hpp",
+        "sum/recovery.hpp",
         "wires.hpp",
     )
     return compile_mutants("failover", HEADERS, changes, directory, *included)
@@ -138,7 +138,7 @@ def test_mutants(name: str, mutants: Path) -> None:
         assert name in MAY_HANG
 
 
-BEAT_HEADERS = ("recover/SwitchMLHeartbeat.hpp", "recover/SwitchMLRing.hpp")
+BEAT_HEADERS = ("recover/heartbeat.hpp", "recover/ring.hpp")
 BEAT_MUTANTS = {
     "a beat that names nobody": ("Beat{closed, 1}", "Beat{}", "closed"),
     "a silence that is not reported": ("Beat{silent(), 0}", "Beat{}", "silent"),

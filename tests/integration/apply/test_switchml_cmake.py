@@ -128,7 +128,7 @@ def test_torch_links_nothing_of_switchml(built: Built) -> None:
 
 def test_the_delegate_exports_one_function(built: Built) -> None:
     defined = support.run("nm", "-D", "--defined-only", built.project.delegate).split("\n")
-    assert [line.split()[-1] for line in defined if line] == ["switchml_torch_interface"]
+    assert [line.split()[-1] for line in defined if line] == ["switchml_delegate_interface"]
 
 
 def test_a_library_that_cannot_be_used(builds: Callable[[str], Built], tmp_path: Path) -> None:
@@ -150,9 +150,9 @@ def test_a_process_has_one_delegate(builds: Callable[[str], Built], tmp_path: Pa
         shutil.copy(path, tmp_path)
     code = (
         "import ctypes, sys\n"
-        "for name in sys.argv[1:]: ctypes.CDLL(name).switchml_torch_report(None, 0)\n"
+        "for name in sys.argv[1:]: ctypes.CDLL(name).switchml_delegate_report(None, 0)\n"
         "found = {line.split()[-1] for line in open('/proc/self/maps')}\n"
-        "print(*(path for path in found if path.endswith('/libswitchml_torch.so')))"
+        "print(*(path for path in found if path.endswith('/libswitchml_delegate.so')))"
     )
     both = (project.built, tmp_path / project.library)
     assert support.run(sys.executable, "-c", code, *both).split() == [str(project.delegate)]
@@ -421,7 +421,7 @@ def test_a_home_that_says_itself_what_it_links_with(clients: Clients, tmp_path: 
     )
     gone = {"dpdk_home": tmp_path / "gone", "grpc_home": tmp_path / "gone"}
     project = made(tmp_path, support.options(home, *FLAGS["dpdk"], **gone))
-    assert f'-DSWITCHML_TORCH_CLIENT="{mark}"' in project.command(support.OURS)
+    assert f'-DSWITCHML_DELEGATE_CLIENT="{mark}"' in project.command(support.OURS)
     assert str(places[1]) in support.run_path(project.delegate)
     assert support.report(project.built)["drivers"] == 1
 

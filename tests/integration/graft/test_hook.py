@@ -44,7 +44,7 @@ def test_loaded_before_the_libraries_of_torch(torch: Fake, graft: Path) -> None:
 def test_a_look_for_torch_loads_nothing(torch: Fake, graft: Path) -> None:
     code = (
         "import importlib.util as u, switchml_graft as g, ctypes; print(u.find_spec('torch').name,"
-        " g.loaded, hasattr(ctypes.CDLL(None), 'switchml_torch_report'))"
+        " g.loaded, hasattr(ctypes.CDLL(None), 'switchml_delegate_report'))"
     )
     assert launched(torch, graft, "-c", code).stdout == "torch None False\n"
 

@@ -21,7 +21,7 @@ from support.waiting import captured
 from patchgen.core.patch import render
 
 CPP = Path(__file__).parents[2] / "cpp"
-HEADER = "delegate/src/base/SwitchMLQuantize.hpp"
+HEADER = "delegate/src/base/quantize.hpp"
 BUILDS = {
     "gcc": ["g++", "-O2", "-ftree-vectorize"],
     "clang": ["clang++", "-O2", "-DSWITCHML_WITHOUT_AVX2"],
@@ -67,7 +67,7 @@ def quantize(cases: str) -> tuple[bytes, bytes]:
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("quantize")
     (directory / "base").mkdir()
-    (directory / "base/SwitchMLQuantize.hpp").write_text(render.text(HEADER))
+    (directory / "base/quantize.hpp").write_text(render.text(HEADER))
     out = directory / "quantize"
     more = ["-std=c++17", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", f"-I{directory}"]
     subprocess.run([*BUILDS[request.param], *more, CPP / "quantize.cpp", "-o", out], check=True)

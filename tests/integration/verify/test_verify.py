@@ -294,7 +294,7 @@ def test_a_report_module_without_the_patched_library(torch: Patched) -> None:
     shim.write_text(shim.read_text().replace("ctypes.CDLL(", "len(str(", 1).replace(
         ", ctypes.RTLD_GLOBAL)", "))", 1))  # fmt: skip
     done = verify(torch.interpreter, code=6)
-    assert "no library has switchml_torch_report" in done.failed["patched"]
+    assert "no library has switchml_delegate_report" in done.failed["patched"]
 
 
 def test_all_that_is_wrong_is_reported(

@@ -89,7 +89,7 @@ def test_a_wheel_and_where_it_came_from(first: FirstBuild, built: Site) -> None:
     assert "torch/distributed/switchml.py" in names(wheel)
     assert not Path(enclosure.PATH).exists()
     with zipfile.ZipFile(wheel) as archive:
-        for library in ("libtorch_cpu.so", "libswitchml_torch.so"):
+        for library in ("libtorch_cpu.so", "libswitchml_delegate.so"):
             assert str(built.work).encode() not in archive.read(f"torch/lib/{library}")
     statement = json.loads(Path(f"{wheel}.provenance.json").read_text())
     assert statement["subject"][0]["digest"]["sha256"] == digest(wheel)
@@ -257,7 +257,7 @@ def test_another_flag_is_another_version_which_can_be_installed(built: Site) -> 
     switchml = f"{built.project.pin.version}+switchml"
     output = built.run("--debug").stderr
     assert done(output) == ["lock", "source", "env"]
-    assert compiled(built.log) == ["switchml_torch.cpp"]
+    assert compiled(built.log) == ["unity.cpp"]
     assert [wheel.name.split("-")[1] for wheel in built.wheels] == [
         switchml,
         f"{switchml}.debug",
@@ -274,7 +274,7 @@ def test_another_flag_is_another_version_which_can_be_installed(built: Site) -> 
 # Compiles, but for one file: there it starts another program, and waits for it.
 HELD = """\
 #!/bin/sh
-case "$*" in *switchml_torch.cpp*) ;; *) exec "$@" ;; esac
+case "$*" in *unity.cpp*) ;; *) exec "$@" ;; esac
 sleep 600 &
 echo "$!" >"$0.part"
 mv "$0.part" "$0.pid"

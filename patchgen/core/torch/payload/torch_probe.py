@@ -118,10 +118,10 @@ class DlInfo(ctypes.Structure):
 
 
 def library() -> "str | None":
-    """Return the file from which this process takes switchml_torch_report."""
+    """Return the file from which this process takes switchml_delegate_report."""
     for path in (None, sys.modules["torch"]._C.__file__):
         try:
-            function = ctypes.CDLL(path).switchml_torch_report
+            function = ctypes.CDLL(path).switchml_delegate_report
         except (AttributeError, OSError):
             continue
         info = DlInfo()

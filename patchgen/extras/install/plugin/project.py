@@ -44,12 +44,12 @@ _GROUP = """\
 
 #include <torch/csrc/distributed/c10d/BASE.hpp>
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 using Group = c10d::BASE;
 constexpr char kGroup[] = "BASE";
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate
 """
 _BUILT = '''\
 """Made by switchml-patch {version}: the torch that it is for, and what its groups have."""

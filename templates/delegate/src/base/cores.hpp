@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/SwitchMLText.hpp"
-#include "base/SwitchMLThreads.hpp"
+#include "base/text.hpp"
+#include "base/threads.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 using CoreSet = std::set<unsigned>;
 
@@ -265,4 +265,4 @@ struct ProcessCores {
   }
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

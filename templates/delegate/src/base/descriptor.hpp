@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// Closes the descriptor at its end; negative if opening it failed.
 class Descriptor {
@@ -25,4 +25,4 @@ class Descriptor {
   int number_;
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -7,9 +7,9 @@
 #include <array>
 #include <stdexcept>
 
-#include "base/SwitchMLText.hpp"
+#include "base/text.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 namespace {
 
 std::string directoryOf(const std::string& file) {
@@ -52,12 +52,12 @@ std::string CheckedFile::writableByOthers() const {
     struct stat status {};
     const auto why = stat(directory.c_str(), &status) != 0
                          ? text(directory, ": ", std::strerror(errno))
-                         : switchml_torch::writableByOthers(directory, status);
+                         : switchml_delegate::writableByOthers(directory, status);
     if (!why.empty()) {
       return why;
     }
   }
-  return switchml_torch::writableByOthers(opened, status_);
+  return switchml_delegate::writableByOthers(opened, status_);
 }
 
 std::string CheckedFile::read(std::size_t most) const {
@@ -104,4 +104,4 @@ Descriptor memoryFile(const char* label, const std::string& content) {
   return file;
 }
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

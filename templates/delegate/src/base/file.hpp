@@ -7,7 +7,7 @@
 
 #include "base/descriptor.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// A file that is opened first, and checked and read through that descriptor: nobody can put
 /// another file in its place in between. Opening never waits, neither for the writer of a FIFO nor
@@ -45,4 +45,4 @@ Descriptor memoryFile(const char* label);
 /// Returns a file in memory that has this content. Throws std::runtime_error.
 Descriptor memoryFile(const char* label, const std::string& content);
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -9,7 +9,7 @@
 #include "base/cores.hpp"
 #include "base/file.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -118,4 +118,4 @@ bool descendsFromDelegating() {
   return false;
 }
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

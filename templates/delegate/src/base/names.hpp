@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "base/SwitchMLText.hpp"
 #include "base/descriptor.hpp"
+#include "base/text.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// A name that this process holds: a record lock (fcntl(2)) on a file in memory, at an offset that
 /// follows from the name. The kernel lists each lock with the process that holds it
@@ -53,4 +53,4 @@ HeldName delegatingName();
 /// has the rank's environment.
 bool descendsFromDelegating();
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

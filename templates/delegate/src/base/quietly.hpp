@@ -6,7 +6,7 @@
 #include <exception>
 #include <string>
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// Stands for a text that there is no memory for. A copy of it needs no memory.
 inline const std::string& kOutOfMemory = *new std::string("out of memory");
@@ -36,4 +36,4 @@ inline std::string reasonOf(const std::exception& error) noexcept {
   return textOrNone([&error] { return std::string(error.what()); });
 }
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

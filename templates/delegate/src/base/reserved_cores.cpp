@@ -2,9 +2,9 @@
 
 #include <stdexcept>
 
-#include "base/SwitchMLHost.hpp"
+#include "base/host.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 std::set<unsigned> ReservedCores::take(const std::string& job, const std::vector<unsigned>& from,
                                        std::size_t count, const std::string& reason) {
@@ -40,4 +40,4 @@ void ReservedCores::keep() {
   names_.clear();
 }
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -7,7 +7,7 @@
 
 #include "base/names.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 class ReservedCores {
  public:
@@ -23,4 +23,4 @@ class ReservedCores {
   std::vector<HeldName> names_;
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

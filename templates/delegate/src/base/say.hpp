@@ -18,7 +18,7 @@
 #include "base/descriptor.hpp"
 #include "base/quietly.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// How long a line waits for a reader of stderr. Once a line was lost, no further line waits until
 /// one is written.
@@ -70,4 +70,4 @@ inline void say(const std::string& line) noexcept {
   });
 }
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

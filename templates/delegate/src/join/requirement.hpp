@@ -8,9 +8,9 @@
 
 #include <atomic>
 
-#include "join/SwitchMLOutcome.hpp"
+#include "join/outcome.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// Says when the process exits that SWITCHML_REQUIRE is set and SWITCHML_GROUP has left all of its
 /// groups to Gloo. Any other group meets the requirement, or raises. Never destroyed. A forked
@@ -43,4 +43,4 @@ class Requirement {
   std::atomic<std::uint64_t> group_{0};
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

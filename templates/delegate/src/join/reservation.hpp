@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// A group that is made reserves SwitchML before it answers the other ranks, and releases it unless
 /// it delegates; else its end does. Lock-free.
@@ -33,4 +33,4 @@ class Reservation {
   std::atomic<State> state_{State::kFree};
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

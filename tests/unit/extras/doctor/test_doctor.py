@@ -37,9 +37,7 @@ SOFTWARE = {
 
 STEPS = re.findall(
     '"([^"]*)"',
-    render.text("delegate/src/join/SwitchMLAgreement.hpp")
-    .partition("kStepNames{")[2]
-    .partition("}")[0],
+    render.text("delegate/src/join/agreement.hpp").partition("kStepNames{")[2].partition("}")[0],
 )
 """Names of the delegate's one table."""
 

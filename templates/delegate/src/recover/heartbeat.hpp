@@ -10,10 +10,10 @@
 /// A rank may also end because it has all its sums. So this alone is no failure.
 #pragma once
 
-#include "recover/SwitchMLRing.hpp"
-#include "sum/SwitchMLRecovery.hpp"
+#include "recover/ring.hpp"
+#include "sum/recovery.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 class Heartbeat final : public Liveness {
  public:
@@ -185,4 +185,4 @@ class Heartbeat final : public Liveness {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -31,7 +31,7 @@
 #endif
 #define SWITCHML_INLINE inline __attribute__((always_inline))
 
-namespace switchml_torch {
+namespace switchml_delegate {
 namespace quantize {
 
 constexpr unsigned kMostBits = 8;
@@ -319,7 +319,7 @@ inline void decode(const Format& format, const std::uint32_t* words, const std::
 }
 
 }  // namespace quantize
-}  // namespace switchml_torch
+}  // namespace switchml_delegate
 
 #undef SWITCHML_INLINE
 #undef SWITCHML_AVX2

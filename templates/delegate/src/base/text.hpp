@@ -11,7 +11,7 @@
 #include <sstream>
 #include <string>
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
 constexpr std::size_t kMostWords = 4096;                        // characters of another rank's text
@@ -113,4 +113,4 @@ inline std::string readNumber(const char* name, const char* unit, std::uint64_t&
   return "";
 }
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -12,7 +12,7 @@
 
 #include "base/quietly.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// The newest of some values, which is read without a lock. Each value stays for good: a reader may
 /// still look at it.
@@ -107,4 +107,4 @@ class DelegationState {
   Newest<Value> value_;
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

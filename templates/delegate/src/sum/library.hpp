@@ -11,13 +11,13 @@
 #include <mutex>
 
 #include "SwitchMLInterface.hpp"
-#include "base/SwitchMLText.hpp"
+#include "base/text.hpp"
 
 namespace switchml {
 class Config;
 }
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// Packets that the library has counted, where it can tell.
 struct Packets {
@@ -131,4 +131,4 @@ class Library {
   std::vector<JobPtr> kept_;  // that have not finished
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -21,11 +21,11 @@
 #include <stdexcept>
 #include <vector>
 
-#include "base/SwitchMLText.hpp"
 #include "base/cores.hpp"
 #include "base/descriptor.hpp"
+#include "base/text.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 constexpr const char* kAuto = "auto";
 
@@ -297,4 +297,4 @@ inline std::vector<unsigned> inOrder(const CoreSet& all, const CoreSet& near,
   return out;
 }
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -8,7 +8,7 @@
 
 #include "SwitchMLInterface.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// The jobs of a group that goes on after its context has failed. They have numbers 0, 1, 2, ...
 class Recovery {
@@ -65,4 +65,4 @@ class Liveness {
   virtual void leave() noexcept = 0;
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -7,14 +7,14 @@
 /// and only words are missing.
 #pragma once
 
-#include "base/SwitchMLState.hpp"
 #include "base/say.hpp"
-#include "join/SwitchMLSettings.hpp"
-#include "sum/SwitchMLLibrary.hpp"
-#include "sum/SwitchMLOrder.hpp"
-#include "sum/SwitchMLRecovery.hpp"
+#include "base/state.hpp"
+#include "join/settings.hpp"
+#include "sum/library.hpp"
+#include "sum/order.hpp"
+#include "sum/recovery.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 constexpr std::chrono::milliseconds kStopAfterFailure = std::chrono::seconds(1);
 constexpr const char* kForked = "SwitchML was started before this process was forked";
@@ -181,4 +181,4 @@ class Runtime {
   Newest<Delegation> groups_;
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "base/say.hpp"
-#include "join/SwitchMLAgreement.hpp"
-#include "join/SwitchMLSettings.hpp"
+#include "join/agreement.hpp"
+#include "join/settings.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 struct Outcome {
   int size = 0;
@@ -59,4 +59,4 @@ inline void warnRank(int rank, const std::string& what) {
   say(text("warning: rank ", rank, ": ", what));
 }
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -1,11 +1,11 @@
-#include "report/SwitchMLReport.hpp"
+#include "report/report.hpp"
 
 #include <system_error>
 
 #include "base/say.hpp"
-#include "join/SwitchMLConfig.hpp"
+#include "join/config.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 namespace {
 
 std::string termsJson(const std::string& agreed) {
@@ -112,9 +112,9 @@ std::string Report::json() const {
     fallbacks += text(i == 0 ? "" : ", ", inQuotes(kFallbackNames[i]), ": ",
                       statistics_.fallbacks[i].load());
   }
-  return text("{\"problem\": \"\", \"flags\": ", inQuotes(SWITCHML_TORCH_FLAGS),
+  return text("{\"problem\": \"\", \"flags\": ", inQuotes(SWITCHML_DELEGATE_FLAGS),
               ", \"simulator\": ", kSimulator ? "true" : "false",
-              ", \"sources\": ", inQuotes(SWITCHML_TORCH_DIGEST),
+              ", \"sources\": ", inQuotes(SWITCHML_DELEGATE_DIGEST),
               ", \"client\": ", inQuotes(clientMark()),
               ", \"delegating\": ", !lost && runtime_.group() != nullptr ? "true" : "false",
               ", \"failure\": ",
@@ -133,4 +133,4 @@ std::string Report::json() const {
               ", \"seconds\": ", failover.seconds(), "}}");
 }
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -7,14 +7,14 @@
 #include <climits>
 #include <exception>
 
-#include "base/SwitchMLHost.hpp"
-#include "base/SwitchMLThreads.hpp"
 #include "base/file.hpp"
+#include "base/host.hpp"
 #include "base/reserved_cores.hpp"
-#include "join/SwitchMLAgreement.hpp"
-#include "join/SwitchMLSettings.hpp"
+#include "base/threads.hpp"
+#include "join/agreement.hpp"
+#include "join/settings.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 #ifdef SWITCHML_SIMULATOR
 constexpr bool kSimulator = true;
@@ -23,7 +23,7 @@ constexpr bool kSimulator = false;
 #endif
 
 /// Mark of the client library, which says how it was made; empty where it says nothing.
-inline std::string clientMark() { return SWITCHML_TORCH_CLIENT; }
+inline std::string clientMark() { return SWITCHML_DELEGATE_CLIENT; }
 
 // Room in SwitchML's own P4 program.
 constexpr std::uint16_t kSwitchWorkers = 32;
@@ -400,4 +400,4 @@ inline Capabilities loadConfig(Loaded& loaded, int rank, int size) {
   return Capabilities::unable("no switchml.cfg", "looked at " + missing);
 }
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -14,10 +14,10 @@
 #include <mutex>
 #include <thread>
 
-#include "base/SwitchMLHost.hpp"
+#include "base/host.hpp"
 #include "base/quietly.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 namespace metrics {
 
 using Clock = std::chrono::steady_clock;
@@ -256,4 +256,4 @@ class Writer {
 };
 
 }  // namespace metrics
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -1,17 +1,17 @@
-#include "sum/SwitchMLLibrary.hpp"
+#include "sum/library.hpp"
 
 #include <tuple>
 
-#include "base/SwitchMLThreads.hpp"
 #include "base/quietly.hpp"
-#include "join/SwitchMLConfig.hpp"
+#include "base/threads.hpp"
+#include "join/config.hpp"
 
 namespace switchml {
 // Of the simulator, and of a library with the fix `start-waits`.
 extern std::atomic<long long> start_limit __attribute__((weak));
 }  // namespace switchml
 
-namespace switchml_torch {
+namespace switchml_delegate {
 namespace {
 
 switchml::Context& context() { return switchml::Context::GetInstance(); }
@@ -384,4 +384,4 @@ Packets Library::packets() const {
   return counts_ ? packetsOf(context().GetStats(), 0) : packetsOf(switchml::Stats(), 0);
 }
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

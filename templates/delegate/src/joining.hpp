@@ -4,13 +4,13 @@
 #include <optional>
 
 #include "base/names.hpp"
-#include "join/SwitchMLGroups.hpp"
+#include "join/groups.hpp"
 #include "join/requirement.hpp"
 #include "join/reservation.hpp"
-#include "report/SwitchMLReport.hpp"
-#include "sum/SwitchMLBringUp.hpp"
+#include "report/report.hpp"
+#include "sum/bring_up.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// What the groups of a process share while they are made.
 struct Claims {
@@ -42,4 +42,4 @@ struct JoiningParts {
 void joinRanks(const JoiningParts& parts, const std::vector<const void*>& contexts, int rank,
                int size, std::chrono::milliseconds timeout, const Exchange& exchange);
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

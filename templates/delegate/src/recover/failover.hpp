@@ -34,10 +34,10 @@
 #include <optional>
 #include <random>
 
-#include "recover/SwitchMLRing.hpp"
-#include "sum/SwitchMLRecovery.hpp"
+#include "recover/ring.hpp"
+#include "sum/recovery.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// Failover of one rank of a group. It calls the delegate without a lock of its own.
 class Failover final : public Recovery {
@@ -637,4 +637,4 @@ class Failover final : public Recovery {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

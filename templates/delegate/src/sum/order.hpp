@@ -6,9 +6,9 @@
 
 #include <condition_variable>
 
-#include "base/SwitchMLState.hpp"
+#include "base/state.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 class Order {
  public:
@@ -49,4 +49,4 @@ class Order {
   std::uint64_t turn_ = 0;
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -1,12 +1,12 @@
-#include "sum/SwitchMLReduction.hpp"
+#include "sum/reduction.hpp"
 
 #include <map>
 
-#include "base/SwitchMLQuantize.hpp"
+#include "base/quantize.hpp"
 #include "base/say.hpp"
-#include "sum/SwitchMLOverflow.hpp"
+#include "sum/overflow.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 namespace {
 
 using Clock = Library::Clock;
@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds kLastAnswers = std::chrono::seconds(10);
 using Name = std::function<std::string()>;  // costs time, so it is called for a message only
 
 void debug([[maybe_unused]] const char* what, [[maybe_unused]] const Name& name) {
-#ifdef SWITCHML_TORCH_DEBUG
+#ifdef SWITCHML_DELEGATE_DEBUG
   say(text("debug: ", what, name()));
 #endif
 }
@@ -377,4 +377,4 @@ std::uint64_t sumOverRanks(Runtime& runtime, const Delegation& group, std::uint6
   return jobs.redone() ? 0 : bytes;
 }
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

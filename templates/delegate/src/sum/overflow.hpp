@@ -6,10 +6,10 @@
 #pragma once
 
 #include "SwitchMLInterface.hpp"
-#include "base/SwitchMLQuantize.hpp"
-#include "base/SwitchMLThreads.hpp"
+#include "base/quantize.hpp"
+#include "base/threads.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// Threads of this process that take parts of its rows.
 inline Threads& helpers() {
@@ -71,4 +71,4 @@ struct OverflowMarks {
   float* values;
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 class GroupNumbers {
  public:
@@ -62,4 +62,4 @@ class Groups {
   std::vector<Contexts> groups_;
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -9,10 +9,10 @@
 #include <cmath>
 #include <thread>
 
-#include "base/SwitchMLHost.hpp"
-#include "base/SwitchMLQuantize.hpp"
+#include "base/host.hpp"
+#include "base/quantize.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 constexpr std::uint64_t kMostProbed = std::uint64_t{1} << 22;
 
@@ -173,4 +173,4 @@ inline std::string unreachable(const std::string& host, std::uint16_t port,
   }
 }
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

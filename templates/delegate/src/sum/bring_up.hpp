@@ -1,13 +1,13 @@
 /// Steps that bring the context into use, for a new group and for one that returns to it.
 #pragma once
 
-#include "join/SwitchMLConfig.hpp"
-#include "join/SwitchMLOutcome.hpp"
-#include "join/SwitchMLProbe.hpp"
-#include "sum/SwitchMLOverflow.hpp"
-#include "sum/SwitchMLReduction.hpp"
+#include "join/config.hpp"
+#include "join/outcome.hpp"
+#include "join/probe.hpp"
+#include "sum/overflow.hpp"
+#include "sum/reduction.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// Limit of something that a rank does between two answers to the others, who wait for each answer
 /// as long as the group's timeout. It does three such things at most.
@@ -111,4 +111,4 @@ struct BringUp {
   }
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -3,12 +3,12 @@
 /// They are made of snapshots, so they may be asked for at any moment.
 #pragma once
 
-#include "join/SwitchMLOutcome.hpp"
-#include "recover/SwitchMLFailover.hpp"
-#include "report/SwitchMLMetrics.hpp"
-#include "sum/SwitchMLRuntime.hpp"
+#include "join/outcome.hpp"
+#include "recover/failover.hpp"
+#include "report/metrics.hpp"
+#include "sum/runtime.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 enum Fallback : std::size_t { kGroup, kOp, kDtype, kTensors, kNumel, kFallbacks };
 constexpr std::array<const char*, kFallbacks> kFallbackNames{"group", "op", "dtype", "tensors",
@@ -59,4 +59,4 @@ class Report {
   std::unique_ptr<metrics::Writer> writer_;
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

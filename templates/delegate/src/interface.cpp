@@ -1,14 +1,13 @@
-#include "SwitchMLInterface.hpp"
-
 #include <pthread.h>
 #include <signal.h>
 
-#include "SwitchMLJoining.hpp"
+#include "SwitchMLInterface.hpp"
 #include "base/quietly.hpp"
 #include "base/say.hpp"
-#include "sum/SwitchMLReduction.hpp"
+#include "joining.hpp"
+#include "sum/reduction.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 namespace {
 
 constexpr std::chrono::milliseconds kStopAtExit = std::chrono::seconds(5);
@@ -244,10 +243,10 @@ class Face final : public Interface {
 };
 
 }  // namespace
-}  // namespace switchml_torch
+}  // namespace switchml_delegate
 
-switchml_torch::Interface* switchml_torch_interface(const char* digest) {
-  static auto* const face = new switchml_torch::Face;
-  switchml_torch::process();
-  return std::strcmp(digest, SWITCHML_TORCH_DIGEST) == 0 ? face : nullptr;
+switchml_delegate::Interface* switchml_delegate_interface(const char* digest) {
+  static auto* const face = new switchml_delegate::Face;
+  switchml_delegate::process();
+  return std::strcmp(digest, SWITCHML_DELEGATE_DIGEST) == 0 ? face : nullptr;
 }

@@ -12,10 +12,10 @@
 #include <memory>
 
 #include "SwitchMLInterface.hpp"
-#include "base/SwitchMLQuantize.hpp"
-#include "base/SwitchMLText.hpp"
+#include "base/quantize.hpp"
+#include "base/text.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// Some of the values of an enumeration, which are counted from 0 and have names.
 class Choice {
@@ -198,4 +198,4 @@ struct Settings {
   }
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// Threads for one row, the caller's among them. The library's own have a processor each, which
 /// they may poll on. Of what they leave, four are enough for what memory has to give.
@@ -133,4 +133,4 @@ class Threads {
   std::vector<Row*> rows_;  // on the stacks of those who share them
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

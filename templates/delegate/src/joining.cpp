@@ -1,11 +1,11 @@
-#include "SwitchMLJoining.hpp"
+#include "joining.hpp"
 
 #include "base/say.hpp"
-#include "recover/SwitchMLFailover.hpp"
-#include "recover/SwitchMLHeartbeat.hpp"
-#include "sum/SwitchMLOverflow.hpp"
+#include "recover/failover.hpp"
+#include "recover/heartbeat.hpp"
+#include "sum/overflow.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 namespace {
 
 using std::chrono::milliseconds;
@@ -421,4 +421,4 @@ void joinRanks(const JoiningParts& parts, const std::vector<const void*>& contex
   Joining(parts, contexts, rank, size, timeout, exchange).run();
 }
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

@@ -14,10 +14,10 @@
 #include <thread>
 
 #include "SwitchMLInterface.hpp"
-#include "base/SwitchMLText.hpp"
 #include "base/quietly.hpp"
+#include "base/text.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 constexpr std::chrono::milliseconds kPassedOn = std::chrono::seconds(2);  // news, by each rank
 
@@ -327,4 +327,4 @@ class RingCollectives {
   std::thread minding_;
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

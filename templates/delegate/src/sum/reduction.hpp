@@ -5,9 +5,9 @@
 /// stopped.
 #pragma once
 
-#include "sum/SwitchMLRuntime.hpp"
+#include "sum/runtime.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 /// The sum of `data` over all ranks in place of it. `owner` keeps the memory for as long as the
 /// library may write to it. `then` is called with the sum.
@@ -44,4 +44,4 @@ struct Limits {
 std::uint64_t sumOverRanks(Runtime& runtime, const Delegation& group, std::uint64_t sequence,
                            const Request& request, Limits limits, const Steps& steps);
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate

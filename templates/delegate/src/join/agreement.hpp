@@ -15,9 +15,9 @@
 #include <thread>
 
 #include "SwitchMLInterface.hpp"
-#include "base/SwitchMLText.hpp"
+#include "base/text.hpp"
 
-namespace switchml_torch {
+namespace switchml_delegate {
 
 constexpr std::size_t kMaxReasons = 4;
 constexpr std::size_t kMaxHosts = 4;  // of a reason
@@ -293,7 +293,7 @@ class Negotiation {
         size_(size),
         timeout_(std::min(timeout, kForever)),
         host_(host.empty() ? "?" : printable(host, kMostName, '!')),
-        sources_(text(SWITCHML_TORCH_DIGEST, exchange.sources)),
+        sources_(text(SWITCHML_DELEGATE_DIGEST, exchange.sources)),
         notify_(std::move(notify)),
         nonce_(random()) {
     if (rank == 0) {
@@ -542,4 +542,4 @@ class Negotiation {
   typename Clock::time_point begun_ = Clock::now();
 };
 
-}  // namespace switchml_torch
+}  // namespace switchml_delegate
