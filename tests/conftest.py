@@ -14,7 +14,7 @@ import pytest
 
 # Before they are imported: their assertions say what differs, as those of a test do.
 pytest.register_assert_rewrite(
-    *(f"support.{name}" for name in ("group_tests", "hosts", "page_ranks", "table"))
+    *(f"support.{name}" for name in ("group_checks", "hosts", "page_ranks", "table"))
 )
 
 from pathlib import Path
@@ -33,6 +33,7 @@ LONGEST_FIRST = (
     "integration/run",
     "integration/wheel",  # finds what the first build has compiled
     "integration/apply/test_delegate.py",
+    "integration/ranks/test_group.py",
     "integration/ranks/test_table.py",
     "integration/verify",
     "integration/ranks",

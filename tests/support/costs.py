@@ -70,5 +70,6 @@ def _costs(terminal: pytest.TerminalReporter) -> Iterable[tuple[float, str]]:
     for reports in terminal.stats.values():
         for report in reports:
             if isinstance(report, pytest.TestReport):
-                cost = dict(report.user_properties).get(_PROPERTY, 0.0)
-                yield cost, f"{report.when:8} {report.nodeid}"
+                for name, value in report.user_properties:
+                    if name == _PROPERTY and isinstance(value, float):
+                        yield value, f"{report.when:8} {report.nodeid}"
