@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "base/file.cpp"
+#include "base/file.hpp"
 #include "base/host.hpp"
-#include "base/names.cpp"
-#include "base/reserved_cores.cpp"
+#include "base/names.hpp"
+#include "base/reserved_cores.hpp"
 #include "check.hpp"
 
 using namespace switchml_delegate;

@@ -6,13 +6,14 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
 
-#include "base/file.cpp"
-#include "base/names.cpp"
-#include "base/reserved_cores.cpp"
+#include "base/file.hpp"
+#include "base/names.hpp"
+#include "base/reserved_cores.hpp"
 #include "base/say.hpp"
 #include "check.hpp"
 

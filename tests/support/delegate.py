@@ -23,6 +23,8 @@ from support.waiting import GROUP, descendants, stacks
 
 CPP = Path(__file__).parents[1] / "cpp"
 STRICT = ("-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror")
+CHECKED = ("-Wthread-safety",)
+"""What clang alone knows: that a thread holds the mutex of what it reads or writes."""
 LINK = ("-lswitchml-client", "-lglog", "-lboost_program_options", "-pthread")
 MARKS = """\
 #ifndef SWITCHML_DELEGATE_CLIENT
@@ -45,9 +47,10 @@ FAULTS = (
 """Arguments of the compiler for a library with faults."""
 # Without a sanitizer it is in the tests with a library that passes for the real one.
 BUILDS = {
-    "thread": (SANITIZING, SANITIZERS["thread"], *SANITIZED),
+    "thread": (SANITIZING, *CHECKED, SANITIZERS["thread"], *SANITIZED),
     "address": (
-        SANITIZING, SANITIZERS["address"], "-fno-sanitize-recover=all", *SANITIZED, "-DOTHER_ABI",
+        SANITIZING, *CHECKED, SANITIZERS["address"], "-fno-sanitize-recover=all", *SANITIZED,
+        "-DOTHER_ABI",
     ),
 }  # fmt: skip
 GROUP_MS = round(1000 * GROUP)
@@ -108,7 +111,8 @@ def compile_alone(name: str, directory: Path, sanitizer: str) -> Path:
     """Return a program of one source, without a library, in the directory where the C++ is."""
     out = directory / name
     flags = [*SANITIZED, SANITIZERS[sanitizer], "-fno-sanitize-recover=all", f"-I{directory}"]
-    command = [SANITIZING, *STRICT, *flags, str(CPP / f"{name}.cpp"), "-pthread", "-o", str(out)]
+    sources = [str(CPP / f"{name}.cpp"), str(directory / "parts.cpp")]
+    command = [SANITIZING, *STRICT, *CHECKED, *flags, *sources, "-pthread", "-o", str(out)]
     subprocess.run(command, check=True)
     return out
 
