@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Command = Callable[..., Any]
 
 LOCK = "conda-lock.yml"
-ENVIRONMENT = "environment.yml"
+ENVIRONMENT_FILE = "environment.yml"
 WORK = "/var/tmp/switchml-patch"  # noqa: S108  # survives a reboot; not secret
 LIBRARY = "Client library"
 PATHS = "Files and directories"
@@ -278,7 +278,7 @@ def build_options(command: Command) -> Command:
 
 def _read_request(given: Mapping[str, Any]) -> BuildRequest:
     """Resolve names and paths of the command line and the environment."""
-    from patchgen.core.wheel import BuildRequest, env  # few commands need it
+    from patchgen.core.wheel import BuildRequest, conda  # few commands need it
 
     known, wanted = known_pins(given["pytorch"])
     pin, cwd = wanted or pins.find(pins.DEFAULT, known), os.getcwd()
@@ -292,7 +292,7 @@ def _read_request(given: Mapping[str, Any]) -> BuildRequest:
         output=os.fsdecode(paths.encode(options.builddir)),
         python=given["interpreter"],
         lock=os.path.join(cwd, given["lock_file"]),
-        environment=env.locate(ENVIRONMENT, cwd),
+        environment_file=conda.locate(ENVIRONMENT_FILE, cwd),
         environ=dict(os.environ),
         accepted=tuple(sorted({*given["accepted"]})),
     )

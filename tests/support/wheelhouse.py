@@ -16,7 +16,7 @@ from patchgen.core.source import Source
 from patchgen.core.wheel.provenance import WheelInputs
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.sandbox import Sandbox
-from patchgen.core.wheel.values import Environment, Patched, Stage
+from patchgen.core.wheel.values import BuildEnvironment, Patched, Stage
 from patchgen.core.wheel.workspace import Making
 from patchgen.options import resolve
 from patchgen.system import statement
@@ -60,11 +60,11 @@ def make_inputs(
     tools: Any = make_dataclass("Tools", toolchain)(**toolchain)
     return WheelInputs(
         BuildRequest(
-            work="/w", output="", python=None, lock="", environment="", environ={}, **given
+            work="/w", output="", python=None, lock="", environment_file="", environ={}, **given
         ),
         Sandbox("/w", "/build"),
         source,
-        Environment("python", lock and "of its packages", lock, tools, variables, {}),
+        BuildEnvironment("python", lock and "of its packages", lock, tools, variables, {}),
         Patched("2" * 64, (), linked),
         Artifact("torch-1.7.1+switchml.dpdk-cp39-cp39-linux_x86_64.whl", 17, "1" * 64),
         {"compile": "loopback"},

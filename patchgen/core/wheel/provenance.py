@@ -10,7 +10,7 @@ from patchgen.core.source import Source
 from patchgen.core.source.addresses import SOURCE
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.sandbox import Sandbox
-from patchgen.core.wheel.values import Environment, Patched
+from patchgen.core.wheel.values import BuildEnvironment, Patched
 from patchgen.system import paths, statement
 from patchgen.system.files import Artifact
 from patchgen.system.statement import Provenance
@@ -27,7 +27,7 @@ class WheelInputs:
     request: BuildRequest
     sandbox: Sandbox
     source: Source
-    env: Environment
+    env: BuildEnvironment
     patch: Patched
     wheel: Artifact | None = None
     """None where the wheel is not packed yet."""

@@ -13,7 +13,7 @@ from typing import BinaryIO
 from patchgen.core.source import Source
 from patchgen.core.wheel import caches, diagnosis
 from patchgen.core.wheel.sandbox import HOST, LOOPBACK, Sandbox
-from patchgen.core.wheel.values import Environment, Stage
+from patchgen.core.wheel.values import BuildEnvironment, Stage
 from patchgen.core.wheel.workspace import Workspace
 from patchgen.errors import FileError, ToolError
 from patchgen.system import files, process
@@ -28,7 +28,7 @@ _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 
 
 def run_setup(
-    workspace: Workspace, source: Source, env: Environment, arguments: Sequence[str]
+    workspace: Workspace, source: Source, env: BuildEnvironment, arguments: Sequence[str]
 ) -> str:
     """Run setup.py without a network, if possible, and log ninja's progress.
 

@@ -24,7 +24,7 @@ class Stage(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Environment:
+class BuildEnvironment:
     """Interpreter and programs with which PyTorch is built."""
 
     python: str
@@ -37,7 +37,7 @@ class Environment:
     variables: Mapping[str, str]
     """Variables of the build, for the provenance."""
     environ: Mapping[str, str]
-    """Environment of setup.py, without the variables that the build sets itself."""
+    """Variables of setup.py's process, without the variables that the build sets itself."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Built:
     """Results of all stages."""
 
     source: Source
-    env: Environment
+    env: BuildEnvironment
     patch: Patched
     objects: Objects
     wheel: BuiltWheel

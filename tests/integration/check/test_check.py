@@ -18,11 +18,11 @@ from support.trees import tool
 from support.waiting import has_ended
 
 from patchgen.core.patch import pins
-from patchgen.core.wheel import env
+from patchgen.core.wheel import conda
 from patchgen.core.wheel.check import ACCEPTABLE, link, programs
 from patchgen.core.wheel.check.advice import of_lock, relock
 from patchgen.core.wheel.check.facts import Facts, find_facts
-from patchgen.core.wheel.env import marker
+from patchgen.core.wheel.conda import marker
 from patchgen.core.wheel.payload import enclosure
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.options import resolve
@@ -507,7 +507,7 @@ def test_no_lock(home: Path, tmp_path: Path) -> None:
 
 
 def write_lock(path: Path, versions: dict[str, str]) -> str:
-    name = env.platform()  # of conda
+    name = conda.platform()  # of conda
     packages = [
         {"name": package, "version": version, "manager": "conda", "platform": name,
          "dependencies": {}, "url": f"https://example.org/{name}/{package}-{version}-0.conda",
@@ -546,7 +546,7 @@ def test_the_lock_decides_before_there_is_a_prefix(
 
 @needs_env
 def test_a_prefix_is_linked_in(home: Path, tmp_path: Path) -> None:
-    from patchgen.core.wheel.env import lockfile  # of the extra env
+    from patchgen.core.wheel.conda import lockfile  # of the extra env
 
     prefix, lock = tmp_path / "work/env", write_lock(tmp_path / "lock", LOCKED)
     arguments = ["--switchml-home", str(home), "--lock", lock]

@@ -14,8 +14,8 @@ from patchgen.core.library import homes
 from patchgen.core.patch import pins
 from patchgen.core.wheel.check import advice, configure
 from patchgen.core.wheel.check.configure import Configuration
-from patchgen.core.wheel.check.environment import LockedEnvironment
 from patchgen.core.wheel.check.facts import Facts, find_client
+from patchgen.core.wheel.check.locked import LockedEnvironment
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.options import resolve
 

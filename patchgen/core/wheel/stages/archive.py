@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 from patchgen.core.source import Source
 from patchgen.core.wheel import provenance, setup_py
-from patchgen.core.wheel.values import BuiltWheel, Environment, Objects, Patched, Stage
+from patchgen.core.wheel.values import BuildEnvironment, BuiltWheel, Objects, Patched, Stage
 from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.errors import ToolError
 from patchgen.system import statement
@@ -21,7 +21,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def pack_wheel(
-    workspace: Workspace, source: Source, env: Environment, patched: Patched, objects: Objects
+    workspace: Workspace, source: Source, env: BuildEnvironment, patched: Patched, objects: Objects
 ) -> Making[BuiltWheel]:
     """Run setup.py bdist_wheel, and rewrite the wheel in a fixed order, with an SBOM.
 
@@ -62,7 +62,7 @@ def pack_wheel(
 
 
 def _compose_sbom(
-    workspace: Workspace, source: Source, env: Environment, patched: Patched
+    workspace: Workspace, source: Source, env: BuildEnvironment, patched: Patched
 ) -> bytes:
     from patchgen.core import sbom
 

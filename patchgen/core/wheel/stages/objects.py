@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 from patchgen.core.source import Source
 from patchgen.core.wheel import setup_py, variables
-from patchgen.core.wheel.values import Configured, Environment, Objects, Patched, Stage
+from patchgen.core.wheel.values import BuildEnvironment, Configured, Objects, Patched, Stage
 from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.system import process
 from patchgen.system.files import digest
@@ -23,7 +23,7 @@ _VERSION = "torch/version.py"  # the build does not notice when this file is out
 
 
 def _digest_inputs(
-    workspace: Workspace, source: Source, env: Environment, patch: Patched
+    workspace: Workspace, source: Source, env: BuildEnvironment, patch: Patched
 ) -> tuple[str, Configured]:
     """Return the digest of all inputs, and digests that decide which objects are kept."""
     request = workspace.request
@@ -43,7 +43,7 @@ def _digest_inputs(
 
 
 def compile_objects(
-    workspace: Workspace, source: Source, env: Environment, patch: Patched
+    workspace: Workspace, source: Source, env: BuildEnvironment, patch: Patched
 ) -> Making[Objects]:
     """Run setup.py build, which continues with existing objects.
 

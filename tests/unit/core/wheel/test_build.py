@@ -22,9 +22,9 @@ from patchgen.system.checks import Check
 BLAS = ACCEPTABLE["no-blas"]
 
 FUNCTIONS = {
-    "environment.make_lock": Stage.LOCK,
+    "build_environment.make_lock": Stage.LOCK,
     "tree.fetch_source": Stage.SOURCE,
-    "environment.make_environment": Stage.ENV,
+    "build_environment.make_build_environment": Stage.ENV,
     "tree.apply_patch": Stage.PATCH,
     "objects.compile_objects": Stage.COMPILE,
     "archive.pack_wheel": Stage.WHEEL,
@@ -64,7 +64,7 @@ def note(
         monkeypatch.setattr(f"patchgen.core.wheel.stages.{function}", noting(stage))
     for name, stand_in in {
         "check_build": check,
-        "environment.read_variables": lambda *_: {},
+        "build_environment.read_variables": lambda *_: {},
         "delivery.deliver": lambda _, built: notes.append(f"deliver {built.wheel}"),
     }.items():
         monkeypatch.setattr(f"patchgen.core.wheel.{name}", stand_in)
@@ -78,7 +78,7 @@ def test_variables_that_decide_what_is_compiled_are_recorded_or_dropped() -> Non
     for conda, recorded in ((False, {*modules, "PKG_CONFIG_PATH"}), (True, {"PKG_CONFIG_PATH"})):
         found = variables.resolve({}, given, {}, conda=conda)
         assert {*found} == recorded
-        seen = variables.environment(found, given, None)
+        seen = variables.make_environ(found, given, None)
         assert {*seen} & {*given} == {*recorded, "HOME"}
 
 

@@ -17,7 +17,7 @@ from patchgen.core.source import Source
 from patchgen.core.wheel import setup_py
 from patchgen.core.wheel.sandbox import HOST, Sandbox
 from patchgen.core.wheel.stages import objects
-from patchgen.core.wheel.values import Environment, Patched, Stage
+from patchgen.core.wheel.values import BuildEnvironment, Patched, Stage
 from patchgen.core.wheel.workspace import Workspace
 from patchgen.options import resolve
 from patchgen.system import statement
@@ -41,7 +41,7 @@ class Inputs:
     """Inputs of a compilation."""
 
     source: Source = PROVENANCE.source
-    env: Environment = ENV
+    env: BuildEnvironment = ENV
     patch: Patched = PROVENANCE.patch
     seen: str = "/build"
     """Path of the work directory for programs."""

@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 from support.wheelhouse import drive, make_request
 
-from patchgen.core.wheel.env import marker
-from patchgen.core.wheel.env.marker import Marker
+from patchgen.core.wheel.conda import marker
+from patchgen.core.wheel.conda.marker import Marker
 from patchgen.core.wheel.sandbox import Sandbox
-from patchgen.core.wheel.stages import environment
+from patchgen.core.wheel.stages import build_environment
 from patchgen.core.wheel.values import Stage
 from patchgen.core.wheel.workspace import Workspace
 
-prefix = pytest.importorskip("patchgen.core.wheel.env.prefix", reason="comes with the extra `env`")
+prefix = pytest.importorskip(
+    "patchgen.core.wheel.conda.prefix", reason="comes with the extra `env`"
+)
 NAMED = "/build/env"
 
 
@@ -48,12 +50,12 @@ def test_a_prefix_serves_if_it_is_whole_and_of_this_lock(
         assert rest[-1] == NAMED
 
     monkeypatch.setattr(prefix, "create_prefix", create)
-    monkeypatch.setattr("patchgen.core.wheel.env.lockfile.stale", lambda *_: None)
+    monkeypatch.setattr("patchgen.core.wheel.conda.lockfile.stale", lambda *_: None)
     if found is not None:
         os.makedirs(request.prefix)
         marker.write(request.prefix, found)
     workspace, lock = Workspace(request), SimpleNamespace(identity="1")
     workspace.__dict__["sandbox"] = Sandbox(request.work, "/build", "no namespaces")
     given: Any = (workspace, lock)
-    assert drive(environment._make_prefix(*given))[0] == made
+    assert drive(build_environment._make_prefix(*given))[0] == made
     assert seen == [found if kept else None] * len(made)
