@@ -278,7 +278,8 @@ def build_options(command: Command) -> Command:
 
 def _read_request(given: Mapping[str, Any]) -> BuildRequest:
     """Resolve names and paths of the command line and the environment."""
-    from patchgen.core.wheel import BuildRequest, conda  # few commands need it
+    from patchgen.core.patch import patches  # few commands need it
+    from patchgen.core.wheel import BuildRequest, conda
 
     known, wanted = known_pins(given["pytorch"])
     pin, cwd = wanted or pins.find(pins.DEFAULT, known), os.getcwd()
@@ -286,8 +287,7 @@ def _read_request(given: Mapping[str, Any]) -> BuildRequest:
     # By default a fixed path, because it may get into the wheel.
     work = given["work"] or f"{WORK}/{pin.version}"
     return BuildRequest(
-        pin=pin,
-        options=options,
+        patch=patches.make(options, pin),
         work=os.path.normpath(os.path.join(cwd, work)),
         output=os.fsdecode(paths.encode(options.builddir)),
         python=given["interpreter"],

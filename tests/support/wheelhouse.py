@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from patchgen.core.library import origin
-from patchgen.core.patch import pins
+from patchgen.core.patch import patches, pins
+from patchgen.core.patch.pins import Pin
 from patchgen.core.source import Source
 from patchgen.core.wheel.provenance import WheelInputs
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.sandbox import Sandbox
 from patchgen.core.wheel.values import BuildEnvironment, Patched, Stage
 from patchgen.core.wheel.workspace import Making
-from patchgen.options import resolve
+from patchgen.options import Options, resolve
 from patchgen.system import statement
 from patchgen.system.files import Artifact
 
@@ -40,6 +41,8 @@ def make_inputs(
     client: str | None = "3" * 64,
     lock: str | None = "4" * 64,
     left_out: Sequence[str] = (),
+    options: Options = OPTIONS,
+    pin: Pin = PIN,
     **request: Any,
 ) -> WheelInputs:
     """The inputs of a wheel, with these values instead of its own."""
@@ -56,16 +59,23 @@ def make_inputs(
         if client
         else []
     )
-    given: dict[str, Any] = {"pin": PIN, "options": OPTIONS, **request}
+    patch = patches.make(options, pin)
     tools: Any = make_dataclass("Tools", toolchain)(**toolchain)
     return WheelInputs(
         BuildRequest(
-            work="/w", output="", python=None, lock="", environment_file="", environ={}, **given
+            patch,
+            work="/w",
+            output="",
+            python=None,
+            lock="",
+            environment_file="",
+            environ={},
+            **request,
         ),
         Sandbox("/w", "/build"),
         source,
         BuildEnvironment("python", lock and "of its packages", lock, tools, variables, {}),
-        Patched("2" * 64, (), linked),
+        Patched(patch, linked),
         Artifact("torch-1.7.1+switchml.dpdk-cp39-cp39-linux_x86_64.whl", 17, "1" * 64),
         {"compile": "loopback"},
     )
@@ -78,10 +88,8 @@ def make_request(directory: Path) -> BuildRequest:
     """A request for a build in a directory, with an interpreter of the user."""
     places = ("work", "output", "conda-lock.yml", "environment.yml", "cache")
     work, output, lock, environment, cache = (f"{directory}/{place}" for place in places)
-    return BuildRequest(
-        PIN, resolve({}, {}, str(directory)), work, output, "/usr/bin/python3", lock, environment,
-        {}, cache=cache,
-    )  # fmt: skip
+    patch = patches.make(resolve({}, {}, str(directory)), PIN)
+    return BuildRequest(patch, work, output, "/usr/bin/python3", lock, environment, {}, cache=cache)
 
 
 def drive(making: Making[T]) -> tuple[list[Stage], T]:

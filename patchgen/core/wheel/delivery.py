@@ -7,7 +7,6 @@ import shlex
 import shutil
 from dataclasses import dataclass
 
-from patchgen.core.patch import patchfile
 from patchgen.core.recipes import Recipe
 from patchgen.core.wheel import provenance
 from patchgen.core.wheel.values import Built, Stage
@@ -46,7 +45,7 @@ def deliver(workspace: Workspace, built: Built) -> Delivered:
         workspace.sandbox,
         built.source,
         built.env,
-        built.patch,
+        built.patched,
         Artifact(built.wheel.name, built.wheel.size, built.wheel.sha256),
         {
             Stage.COMPILE.value: built.objects.network,
@@ -63,7 +62,7 @@ def deliver(workspace: Workspace, built: Built) -> Delivered:
     constraints = os.path.join(request.output, "constraints.txt")
     patched = os.path.join(request.output, provenance.PATCH)
     for path, content in {
-        patched: patchfile.build(request.options, request.pin),
+        patched: built.patched.patch.content,
         constraints: compose_constraints(request.version, request.recipe).encode(),
     }.items():
         files.replace(os.fsencode(path), content)

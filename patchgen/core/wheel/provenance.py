@@ -28,7 +28,7 @@ class WheelInputs:
     sandbox: Sandbox
     source: Source
     env: BuildEnvironment
-    patch: Patched
+    patched: Patched
     wheel: Artifact | None = None
     """None where the wheel is not packed yet."""
     network: Mapping[str, str] = field(default_factory=dict)
@@ -75,13 +75,13 @@ def _resolved(inputs: WheelInputs) -> dict[str, object]:
 
 def _materials(inputs: WheelInputs) -> list[dict[str, object]]:
     """Return the inputs of the wheel, as ResourceDescriptors."""
-    source, patch = inputs.source, inputs.patch
+    source, patched = inputs.source, inputs.patched
     found = [
         statement.describe_commit(paths.printable(path) or SOURCE, source.addresses[path], commit)
         for path, commit in sorted(source.commits.items())
     ]
-    found.append(statement.describe_file(PATCH, patch.sha256))
-    found.extend(map(dict, patch.client))
+    found.append(statement.describe_file(PATCH, patched.patch.sha256))
+    found.extend(map(dict, patched.client))
     if inputs.env.lock_file is not None:
         found.append(statement.describe_file(LOCK, inputs.env.lock_file))
     return found

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from patchgen.core import recipes
+from patchgen.core.patch.patches import Patch
 from patchgen.core.patch.pins import Pin
 from patchgen.core.patch.version import build_version
 from patchgen.core.recipes import Limits
@@ -26,8 +27,8 @@ _CUDA = "cudatoolkit-dev"
 class BuildRequest:
     """Request for a build, its plan or its check. Paths are absolute, as `os` takes them."""
 
-    pin: Pin
-    options: Options
+    patch: Patch
+    """The patch of the build's options for its pin."""
     work: str
     """Directory of source, environment, objects and journal; may be missing."""
     output: str
@@ -52,6 +53,16 @@ class BuildRequest:
     """The switchml.cfg of each rank, for the verification."""
     accepted: tuple[str, ...] = ()
     """Keys of `check.ACCEPTABLE` that the user accepted."""
+
+    @property
+    def pin(self) -> Pin:
+        """Pin of the source."""
+        return self.patch.pin
+
+    @property
+    def options(self) -> Options:
+        """Flags and homes of the client library."""
+        return self.patch.options
 
     def validate(self) -> None:
         """Refuse values with which PyTorch's build would fail.

@@ -6,6 +6,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from patchgen.core.patch.patches import Patch
 from patchgen.core.source import Source
 from patchgen.core.wheel.sandbox import HOST
 from patchgen.core.wheel.toolchain import Toolchain
@@ -44,9 +45,7 @@ class BuildEnvironment:
 class Patched:
     """The patch in the tree, and the client library."""
 
-    sha256: str
-    """SHA-256 of the patch."""
-    new_files: tuple[str, ...]
+    patch: Patch
     client: Sequence[Mapping[str, object]] = ()
     """Files of the client library, as ResourceDescriptors; empty if it is missing."""
 
@@ -97,7 +96,7 @@ class Built:
 
     source: Source
     env: BuildEnvironment
-    patch: Patched
+    patched: Patched
     objects: Objects
     wheel: BuiltWheel
     verified: Verified

@@ -17,7 +17,7 @@ from support.programs import script
 from support.trees import tool
 from support.waiting import has_ended
 
-from patchgen.core.patch import pins
+from patchgen.core.patch import patches, pins
 from patchgen.core.wheel import conda
 from patchgen.core.wheel.check import ACCEPTABLE, link, programs
 from patchgen.core.wheel.check.advice import of_lock, relock
@@ -129,7 +129,7 @@ def find(tmp_path: Path, python: str = SYSTEM, **given: float) -> Facts:
     """Facts of the environment of this process."""
     options = resolve({}, {}, str(tmp_path))
     work, environ = str(tmp_path / "work"), dict(os.environ)
-    request = BuildRequest(RELEASE, options, work, "", python, "", "", environ)
+    request = BuildRequest(patches.make(options, RELEASE), work, "", python, "", "", environ)
     return find_facts(request, **given)
 
 

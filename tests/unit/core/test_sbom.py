@@ -82,7 +82,9 @@ def test_a_wheel_of_a_client_library_with_fixes() -> None:
     assert vcs == {"type": "vcs", "url": f"git+https://github.com/pytorch/pytorch.git@{COMMIT}"}
     gloo = PROVENANCE.source.commits["third_party/gloo"]
     assert found["third_party/gloo"]["purl"] == f"pkg:github/facebookincubator/gloo@{gloo}"
-    assert found["switchml_pytorch.patch"]["hashes"][0]["content"] == PROVENANCE.patch.sha256
+    assert (
+        found["switchml_pytorch.patch"]["hashes"][0]["content"] == PROVENANCE.patched.patch.sha256
+    )
     library = found["p4app-switchML"]
     assert library["purl"] == f"pkg:github/p4lang/p4app-switchml@{CLIENT_COMMIT}"
     assert library["hashes"][0]["content"] == made.find_digest(origin.ARCHIVE)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 from patchgen.core import wheel
+from patchgen.core.patch import patches
 from patchgen.core.wheel import conda, provenance, toolchain, variables
 from patchgen.core.wheel.rebuild import requirements
 from patchgen.core.wheel.rebuild.recorded import RecordedBuild
@@ -35,8 +36,7 @@ def read(original: RecordedBuild, request: RebuildRequest) -> Rebuildable:
 
     def build(directory: str, _: str) -> str:
         wanted = wheel.BuildRequest(
-            pin=request.find_pin(commit),
-            options=options,
+            patch=patches.make(options, request.find_pin(commit)),
             work=request.work,
             output=directory,
             python=None if lock else request.find_interpreter(python),

@@ -23,7 +23,7 @@ _VERSION = "torch/version.py"  # the build does not notice when this file is out
 
 
 def _digest_inputs(
-    workspace: Workspace, source: Source, env: BuildEnvironment, patch: Patched
+    workspace: Workspace, source: Source, env: BuildEnvironment, patched: Patched
 ) -> tuple[str, Configured]:
     """Return the digest of all inputs, and digests that decide which objects are kept."""
     request = workspace.request
@@ -35,15 +35,16 @@ def _digest_inputs(
         "path": workspace.sandbox.path(request.source),
     }
     held = {name: value for name, value in env.variables.items() if name not in variables.NEUTRAL}
+    inputs = {"sha256": patched.patch.sha256, "client": [*patched.client]}
     settings = {"variables": held, "version": request.version}
     return (
-        digest({**toolchain, **settings, "patch": asdict(patch)}),
+        digest({**toolchain, **settings, "patch": inputs}),
         Configured(digest(toolchain), digest(held), request.version),
     )
 
 
 def compile_objects(
-    workspace: Workspace, source: Source, env: BuildEnvironment, patch: Patched
+    workspace: Workspace, source: Source, env: BuildEnvironment, patched: Patched
 ) -> Making[Objects]:
     """Run setup.py build, which continues with existing objects.
 
@@ -51,7 +52,7 @@ def compile_objects(
         ToolError: the build failed; the message has the first error of the log and its meaning.
         FileError: the disk is full.
     """
-    whole, configured = _digest_inputs(workspace, source, env, patch)
+    whole, configured = _digest_inputs(workspace, source, env, patched)
     there = os.path.isdir(os.path.join(workspace.request.source, "build"))
     found = workspace.journal.get(Objects, whole) if there else None
     if found is not None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 
 from patchgen.core import source as sources
 from patchgen.core.library import archive, origin
-from patchgen.core.patch import patchfile, render, state, tree
+from patchgen.core.patch import state, tree
 from patchgen.core.source import Source
 from patchgen.core.source.request import SourceRequest
 from patchgen.core.wheel.stages import own
@@ -49,12 +48,8 @@ def apply_patch(workspace: Workspace) -> Making[Patched]:
     made = (found.overall, found.options, found.made_for)
     if made != (state.Overall.PATCHED, request.options, request.pin.name):
         yield Stage.PATCH
-        tree.apply(directory, request.options, (request.pin,), request.pin)
+        tree.apply_patch(directory, request.patch, (request.pin,))
     client: list[dict[str, object]] = []
     with contextlib.suppress(archive.ArchiveError, FileNotFoundError):  # reported by the check
         client = origin.list_materials(request.options.switchml_home)
-    return Patched(
-        sha256=hashlib.sha256(patchfile.build(request.options, request.pin)).hexdigest(),
-        new_files=tuple(sorted(render.new_paths(request.pin))),
-        client=client,
-    )
+    return Patched(request.patch, client)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from patchgen.core.library.archive import Archive
-from patchgen.core.patch import pins
+from patchgen.core.patch import patches, pins
+from patchgen.core.patch.pins import Pin
 from patchgen.core.wheel import conda
 from patchgen.core.wheel.check import ACCEPTABLE, link, programs, python, room
 from patchgen.core.wheel.check.advice import NOT_LOCKED, of_lock, relock
@@ -70,11 +71,11 @@ package:
 
 
 def ask(
-    work: str = "/w", lock: str = "conda-lock.yml", cwd: str = "/", **environ: str
+    work: str = "/w", lock: str = "conda-lock.yml", cwd: str = "/", pin: Pin = PIN, **environ: str
 ) -> BuildRequest:
     options, lock = resolve({}, {}, "/"), os.path.join(cwd, lock)
     source = os.path.join(cwd, "environment.yml")
-    return BuildRequest(PIN, options, work, "", None, lock, source, environ)
+    return BuildRequest(patches.make(options, pin), work, "", None, lock, source, environ)
 
 
 def locked(packages: dict[str, str], **environ: str) -> Facts:
@@ -111,7 +112,7 @@ def test_an_environment_takes_room_too(
     tmp_path: Path, within: LockedEnvironment | None, needed: str
 ) -> None:
     pin = PIN._replace(recipe={**RECIPE, "disk": 1})
-    wanted = replace(ask(str(tmp_path)), pin=pin)
+    wanted = ask(str(tmp_path), pin=pin)
     *_, row = room.check_machine(Facts(wanted, CLIENT, within))
     assert row.found.endswith(f"GiB free, {needed} needed")
 
@@ -123,7 +124,7 @@ def test_an_environment_takes_room_too(
 def test_the_environment_file_says_what_a_lock_will_need(
     tmp_path: Path, file: str | None, needed: str
 ) -> None:
-    wanted = replace(ask(str(tmp_path), cwd=str(tmp_path)), pin=PIN._replace(recipe={"disk": 1}))
+    wanted = ask(str(tmp_path), cwd=str(tmp_path), pin=PIN._replace(recipe={"disk": 1}))
     if file:
         Path(wanted.environment_file).write_text(f"dependencies:\n{file}\n")
     *_, row = room.check_machine(Facts(wanted, CLIENT, LockedEnvironment()))
@@ -199,7 +200,7 @@ def test_blas_of_a_lock(packages: dict[str, str], found: str) -> None:
         put = f"put mkl and mkl-include {RELOCK}; or build without: --accept no-blas"
         assert row.problems[1] == put
     free = PIN._replace(recipe={**RECIPE, "limits": {}})
-    assert not [*link.check_blas(replace(locked(GOOD), request=replace(ask(), pin=free)))]
+    assert not [*link.check_blas(replace(locked(GOOD), request=ask(pin=free)))]
 
 
 GLOG = f"glog 0.7.1: the client library builds with <0.6; {relock()}"

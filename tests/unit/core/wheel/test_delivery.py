@@ -47,7 +47,7 @@ def deliver(wanted: BuildRequest) -> None:
     built: Any = SimpleNamespace(
         source=PROVENANCE.source,
         env=PROVENANCE.env,
-        patch=PROVENANCE.patch,
+        patched=PROVENANCE.patched,
         objects=Objects("", "none of compile"),
         wheel=BuiltWheel("a.whl", digest, 8, "none of wheel"),
         verified=Verified((), "none of verify"),

@@ -81,7 +81,7 @@ def test_what_it_was_made_from() -> None:
             "uri": f"git+https://github.com/facebookincubator/gloo@{GLOO}",
             "digest": {"gitCommit": GLOO},
         },
-        {"name": "switchml_pytorch.patch", "digest": {"sha256": "2" * 64}},
+        {"name": "switchml_pytorch.patch", "digest": {"sha256": PROVENANCE.patched.patch.sha256}},
         {
             "name": "libswitchml-client.a",
             "digest": {"sha256": "3" * 64},

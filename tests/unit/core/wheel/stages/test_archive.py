@@ -37,7 +37,7 @@ class Packing:
         workspace = Workspace(self.request)
         workspace.__dict__["sandbox"] = Sandbox(self.request.work, "/build", "no namespaces")
         inputs = PROVENANCE
-        given: Any = (workspace, inputs.source, inputs.env, inputs.patch, objects)
+        given: Any = (workspace, inputs.source, inputs.env, inputs.patched, objects)
         return drive(archive.pack_wheel(*given))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from support.wheelhouse import PIN, PROVENANCE, drive, make_request
 
+from patchgen.core.patch import patches
 from patchgen.core.source import Source
 from patchgen.core.wheel import setup_py
 from patchgen.core.wheel.sandbox import HOST, Sandbox
@@ -42,7 +43,7 @@ class Inputs:
 
     source: Source = PROVENANCE.source
     env: BuildEnvironment = ENV
-    patch: Patched = PROVENANCE.patch
+    patched: Patched = PROVENANCE.patched
     seen: str = "/build"
     """Path of the work directory for programs."""
     debug: bool = False
@@ -75,10 +76,10 @@ class Objects:
     def compile(self, inputs: Inputs = FIRST) -> list[Stage]:
         request = make_request(self.directory)
         workspace = Workspace(
-            replace(request, options=resolve({"debug": inputs.debug}, {}, str(self.directory)))
+            replace(request, patch=patches.make(resolve({"debug": inputs.debug}, {}, "/"), PIN))
         )
         workspace.__dict__["sandbox"] = Sandbox(request.work, inputs.seen, "no namespaces")
-        given = (workspace, inputs.source, inputs.env, inputs.patch)
+        given = (workspace, inputs.source, inputs.env, inputs.patched)
         return drive(objects.compile_objects(*given))[0]
 
 
@@ -95,8 +96,8 @@ def with_source(**values: Any) -> Inputs:
     return replace(FIRST, source=replace(FIRST.source, **values))
 
 
-def with_patch(**values: Any) -> Inputs:
-    return replace(FIRST, patch=replace(FIRST.patch, **values))
+def with_patched(**values: Any) -> Inputs:
+    return replace(FIRST, patched=replace(FIRST.patched, **values))
 
 
 CHANGES: dict[str, tuple[Inputs, set[str]]] = {
@@ -107,8 +108,8 @@ CHANGES: dict[str, tuple[Inputs, set[str]]] = {
     "path": (replace(FIRST, seen="/other"), set()),
     "variables": (with_env(variables={"USE_CUDA": "1"}), {OBJECT}),
     "version": (replace(FIRST, debug=True), ALL - {VERSION}),
-    "patch": (with_patch(sha256="5" * 64), ALL),
-    "client": (with_patch(client=[statement.describe_file("a.h", "6" * 64)]), ALL),
+    "patch": (with_patched(patch=patches.make(resolve({"rdma": True}, {}, "/"), PIN)), ALL),
+    "client": (with_patched(client=[statement.describe_file("a.h", "6" * 64)]), ALL),
 }
 """Other inputs than the first ones, and the files that are kept for them."""
 
@@ -134,7 +135,7 @@ def stop(*_: object, **__: object) -> None:
 
 def test_a_compilation_that_was_stopped_goes_on(work: Objects) -> None:
     """Also with the inputs of the one before it, whose objects it may have replaced."""
-    other = with_patch(sha256="5" * 64)
+    other = with_patched(patch=patches.make(resolve({"rdma": True}, {}, "/"), PIN))
     for again in (other, FIRST):
         work.compiles = lambda: None
         work.compile()
