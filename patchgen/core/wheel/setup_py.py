@@ -71,9 +71,8 @@ def run_setup(
                 log_count(_LOGGER, int(count[1]), int(count[2]))
 
         run = command if online else sandbox.offline(command)
-        program = Program(
-            run, sandbox.path(request.source), environ, passed=passed, supervised=True, merged=True
-        )  # fmt: skip
+        source_dir = sandbox.reveal(request.source)
+        program = Program(run, source_dir, environ, passed=passed, supervised=True, merged=True)
         code = process.stream(program, write_line, limit=None)
     if code != 0:
         raise _describe_failure(stage, path, begun, code, sandbox, online=online)

@@ -93,7 +93,7 @@ def find_locked_environment(request: BuildRequest) -> LockedEnvironment:
 def _find_prefix(lock: Lock, request: BuildRequest) -> str | None:
     """Return the prefix, if it is complete and of this lock, by the path in its files.
 
-    From then on this process sees the prefix under that path.
+    Programs that this process starts find the prefix there.
     """
     from patchgen.core.wheel.conda import marker
 
@@ -107,5 +107,4 @@ def _find_prefix(lock: Lock, request: BuildRequest) -> str | None:
     named = there.path(request.prefix)
     if found is None or not found.whole or not found.serves(lock.identity, request.prefix, named):
         return None
-    there.show()
-    return named
+    return there.reveal(request.prefix)

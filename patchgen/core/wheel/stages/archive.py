@@ -68,7 +68,7 @@ def _compose_sbom(
 
     request, environ = workspace.request, env.environ
     if env.lock is not None:
-        libraries = os.path.join(workspace.sandbox.path(request.prefix), "lib")
+        libraries = os.path.join(workspace.sandbox.reveal(request.prefix), "lib")
         environ = {**environ, "LD_LIBRARY_PATH": libraries}
     objects = glob.glob(os.path.join(glob.escape(request.source), "torch", "lib", "*.so*"))
     inputs = provenance.WheelInputs(request, workspace.sandbox, source, env, patched)

@@ -37,9 +37,8 @@ def make_lock(workspace: Workspace) -> Making[Lock]:
     from patchgen.core.wheel.conda import lockfile, locking
 
     if not os.path.exists(request.lock):
-        # Impossible for an ordinary user once the checks or py-rattler have started threads.
-        workspace.sandbox.show()
         yield Stage.LOCK
+        workspace.sandbox.prepare_threads()  # those of py-rattler
         locking.make_lock(
             request.environment_file,
             request.lock,
@@ -55,14 +54,13 @@ def make_build_environment(workspace: Workspace, lock: Lock | None) -> Making[Bu
     request, sandbox = workspace.request, workspace.sandbox
     if lock is not None:
         yield from _make_prefix(workspace, lock)
-    sandbox.show()
     values = read_variables(request, sandbox)
     if lock is None:
         python, environ = request.interpreter, variables.make_environ(values, request.environ, None)
     else:
-        python = sandbox.path(request.interpreter)
+        python = sandbox.reveal(request.interpreter)
         environ = variables.make_environ(values, request.environ, os.path.dirname(python))
-        environ = {**toolchain.activated(sandbox.path(request.prefix), environ), **values}
+        environ = {**toolchain.activated(sandbox.reveal(request.prefix), environ), **values}
     return BuildEnvironment(
         python=python,
         lock=lock.identity if lock else None,
@@ -98,8 +96,13 @@ def _make_prefix(workspace: Workspace, lock: Lock) -> Making[None]:
             why = "has lost files"
         _LOGGER.info("removing %s, which %s", request.prefix, why)
         shutil.rmtree(request.prefix)
-    workspace.sandbox.show()
-    prefix.create_prefix(lock, request.prefix, request.cache, request.environ, named)
+    prefix.create_prefix(
+        lock,
+        request.prefix,
+        request.cache,
+        request.environ,
+        workspace.sandbox.reveal(request.prefix),
+    )
 
 
 def read_variables(request: BuildRequest, sandbox: Sandbox) -> dict[str, str]:

@@ -79,7 +79,7 @@ def ask(
 
 
 def locked(packages: dict[str, str], **environ: str) -> Facts:
-    return Facts(ask(**environ), CLIENT, LockedEnvironment(packages=packages))
+    return Facts(ask(pin=PIN, **environ), CLIENT, LockedEnvironment(packages=packages))
 
 
 def rows(facts: Facts) -> dict[str, Check]:

@@ -14,14 +14,16 @@ import pytest
 from support.wheelhouse import make_request
 
 from patchgen.core.wheel import diagnosis, sandbox, setup_py, workspace
+from patchgen.core.wheel.payload import enclosure
 from patchgen.errors import ToolError
 
 Attempt = Callable[[str], str]
 
 
 @pytest.fixture
-def attempt(tmp_path: Path) -> Attempt:
+def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Attempt:
     """Runs a setup.py of a text; what the log holds after it."""
+    monkeypatch.setattr(enclosure, "show", lambda _: None)
     source, logs = tmp_path / "source", tmp_path / "logs"
     source.mkdir()
     logs.mkdir()
