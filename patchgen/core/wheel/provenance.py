@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
+from types import MappingProxyType
 
 from patchgen.core.library import origin
-from patchgen.core.source import Source
 from patchgen.core.source.addresses import SOURCE
-from patchgen.core.wheel.request import BuildRequest
-from patchgen.core.wheel.sandbox import Sandbox
-from patchgen.core.wheel.values import BuildEnvironment, Patched
+from patchgen.core.wheel.values import WheelInputs
 from patchgen.system import paths, statement
 from patchgen.system.files import Artifact
 from patchgen.system.statement import Provenance
@@ -18,30 +16,24 @@ from patchgen.system.statement import Provenance
 KIND = "wheel"
 PATCH = "switchml_pytorch.patch"
 LOCK = "conda-lock.yml"
+NO_STAGE: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class WheelInputs:
-    """Everything that the bytes of a wheel depend on."""
+def describe(
+    inputs: WheelInputs, wheel: Artifact | None = None, network: Mapping[str, str] = NO_STAGE
+) -> Provenance:
+    """Return the provenance of a wheel; equal values give equal provenances.
 
-    request: BuildRequest
-    sandbox: Sandbox
-    source: Source
-    env: BuildEnvironment
-    patched: Patched
-    wheel: Artifact | None = None
-    """None where the wheel is not packed yet."""
-    network: Mapping[str, str] = field(default_factory=dict)
-    """Network access by stage: loopback or host."""
-
-
-def describe(inputs: WheelInputs) -> Provenance:
-    """Return the provenance of a wheel; equal inputs give equal provenances."""
+    Args:
+        inputs: what it is made from.
+        wheel: the wheel; None where it is not packed yet.
+        network: network access by stage: loopback or host.
+    """
     return Provenance(
         kind=KIND,
-        subjects=(inputs.wheel,) if inputs.wheel else (),
+        subjects=(wheel,) if wheel else (),
         request=_request(inputs),
-        resolved=_resolved(inputs),
+        resolved=_resolved(inputs, network),
         materials=tuple(_materials(inputs)),
     )
 
@@ -57,7 +49,7 @@ def _request(inputs: WheelInputs) -> dict[str, object]:
     }
 
 
-def _resolved(inputs: WheelInputs) -> dict[str, object]:
+def _resolved(inputs: WheelInputs, network: Mapping[str, str]) -> dict[str, object]:
     """Return values that followed from the user's choices on this machine."""
     request, sandbox = inputs.request, inputs.sandbox
     return {
@@ -67,7 +59,7 @@ def _resolved(inputs: WheelInputs) -> dict[str, object]:
         "buildPath": paths.printable(sandbox.path(request.source)),
         "isolation": {
             "namespaces": sandbox.reason or "mount, network",
-            "network": dict(inputs.network),
+            "network": dict(network),
         },
         **origin.describe_home(request.options.switchml_home),
     }

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from patchgen.core.patch.patches import Patch
 from patchgen.core.source import Source
-from patchgen.core.wheel.sandbox import HOST
+from patchgen.core.wheel.request import BuildRequest
+from patchgen.core.wheel.sandbox import HOST, Sandbox
 from patchgen.core.wheel.toolchain import Toolchain
 
 
@@ -48,6 +49,17 @@ class Patched:
     patch: Patch
     client: Sequence[Mapping[str, object]] = ()
     """Files of the client library, as ResourceDescriptors; empty if it is missing."""
+
+
+@dataclass(frozen=True)
+class WheelInputs:
+    """Everything that the bytes of a wheel depend on."""
+
+    request: BuildRequest
+    sandbox: Sandbox
+    source: Source
+    env: BuildEnvironment
+    patched: Patched
 
 
 @dataclass(frozen=True)
@@ -94,9 +106,7 @@ class Verified:
 class Built:
     """Results of all stages."""
 
-    source: Source
-    env: BuildEnvironment
-    patched: Patched
+    inputs: WheelInputs
     objects: Objects
     wheel: BuiltWheel
     verified: Verified

@@ -11,14 +11,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.wheelhouse import PIN, PROVENANCE, drive, make_request
+from support.wheelhouse import INPUTS, PIN, drive, make_request
 
 from patchgen.core.patch import patches
 from patchgen.core.source import Source
 from patchgen.core.wheel import setup_py
 from patchgen.core.wheel.sandbox import HOST, Sandbox
 from patchgen.core.wheel.stages import objects
-from patchgen.core.wheel.values import BuildEnvironment, Patched, Stage
+from patchgen.core.wheel.values import BuildEnvironment, Patched, Stage, WheelInputs
 from patchgen.core.wheel.workspace import Workspace
 from patchgen.options import resolve
 from patchgen.system import statement
@@ -34,16 +34,16 @@ def toolchain(identity: str) -> Any:
     return SimpleNamespace(identity=identity)
 
 
-ENV = replace(PROVENANCE.env, toolchain=toolchain("gcc 12"), lock="1", variables={"USE_CUDA": "0"})
+ENV = replace(INPUTS.env, toolchain=toolchain("gcc 12"), lock="1", variables={"USE_CUDA": "0"})
 
 
 @dataclass(frozen=True)
 class Inputs:
     """Inputs of a compilation."""
 
-    source: Source = PROVENANCE.source
+    source: Source = INPUTS.source
     env: BuildEnvironment = ENV
-    patched: Patched = PROVENANCE.patched
+    patched: Patched = INPUTS.patched
     seen: str = "/build"
     """Path of the work directory for programs."""
     debug: bool = False
@@ -78,9 +78,10 @@ class Objects:
         workspace = Workspace(
             replace(request, patch=patches.make(resolve({"debug": inputs.debug}, {}, "/"), PIN))
         )
-        workspace.__dict__["sandbox"] = Sandbox(request.work, inputs.seen, "no namespaces")
-        given = (workspace, inputs.source, inputs.env, inputs.patched)
-        return drive(objects.compile_objects(*given))[0]
+        sandbox = Sandbox(request.work, inputs.seen, "no namespaces")
+        workspace.__dict__["sandbox"] = sandbox
+        found = WheelInputs(workspace.request, sandbox, inputs.source, inputs.env, inputs.patched)
+        return drive(objects.compile_objects(workspace, found))[0]
 
 
 @pytest.fixture

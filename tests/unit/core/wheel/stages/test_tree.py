@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.trees import Tree, make
-from support.wheelhouse import drive, make_request
+from support.wheelhouse import INPUTS, drive, make_request
 
 from patchgen.core import source as sources
 from patchgen.core.library import homes, origin
@@ -40,7 +40,8 @@ def read_archive(_: str) -> Archive:
 
 
 def patch(request: BuildRequest) -> tuple[list[Stage], Patched]:
-    return drive(apply_patch(Workspace(request)))
+    found = state.inspect(request.source, (request.pin,))
+    return drive(apply_patch(Workspace(request), replace(INPUTS.source, tree=found)))
 
 
 def overall(request: BuildRequest) -> state.Overall:
