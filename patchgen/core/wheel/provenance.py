@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from types import MappingProxyType
 
 from patchgen.core.library import origin
 from patchgen.core.source.addresses import SOURCE
@@ -16,24 +15,23 @@ from patchgen.system.statement import Provenance
 KIND = "wheel"
 PATCH = "switchml_pytorch.patch"
 LOCK = "conda-lock.yml"
-NO_STAGE: Mapping[str, str] = MappingProxyType({})
 
 
 def describe(
-    inputs: WheelInputs, wheel: Artifact | None = None, network: Mapping[str, str] = NO_STAGE
+    inputs: WheelInputs, wheel: Artifact | None = None, network: Mapping[str, str] | None = None
 ) -> Provenance:
     """Return the provenance of a wheel; equal values give equal provenances.
 
     Args:
         inputs: what it is made from.
         wheel: the wheel; None where it is not packed yet.
-        network: network access by stage: loopback or host.
+        network: network access by stage, loopback or host; None before any stage.
     """
     return Provenance(
         kind=KIND,
         subjects=(wheel,) if wheel else (),
         request=_request(inputs),
-        resolved=_resolved(inputs, network),
+        resolved=_resolved(inputs, network or {}),
         materials=tuple(_materials(inputs)),
     )
 

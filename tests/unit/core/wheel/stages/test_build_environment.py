@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +22,40 @@ prefix = pytest.importorskip(
     "patchgen.core.wheel.conda.prefix", reason="comes with the extra `env`"
 )
 NAMED = "/build/env"
+
+
+class Noting:
+    """A sandbox that takes notes."""
+
+    def __init__(self, notes: list[str]) -> None:
+        self.prepare_threads = lambda: notes.append("prepare")
+        self.path = lambda _: NAMED
+
+    def reveal(self, path: str) -> str:
+        self.prepare_threads()
+        return self.path(path)
+
+
+def test_the_sandbox_is_prepared_before_threads_of_py_rattler_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ordinary user's process could not be given mounts any more."""
+    from patchgen.core.wheel.conda import lockfile, locking
+
+    notes: list[str] = []
+    lock: Any = SimpleNamespace(identity="1")
+    monkeypatch.setattr(locking, "make_lock", lambda *_, **__: notes.append("lock"))
+    monkeypatch.setattr(prefix, "create_prefix", lambda *_: notes.append("prefix"))
+    monkeypatch.setattr(lockfile, "read", lambda _: lock)
+    monkeypatch.setattr(lockfile, "stale", lambda *_: None)
+    workspace = Workspace(replace(make_request(tmp_path), python=None))
+    workspace.__dict__["sandbox"] = Noting(notes)
+    making = build_environment.make_lock(workspace)
+    assert next(making) is Stage.LOCK
+    assert not notes, "a plan ends here"
+    assert drive(making) == ([], lock)
+    assert drive(build_environment._make_prefix(workspace, lock))[0] == [Stage.ENV]
+    assert notes == ["prepare", "lock", "prepare", "prefix"]
 
 
 @pytest.mark.parametrize(
