@@ -19,6 +19,7 @@
 #include "base/names.hpp"
 #include "base/reserved_cores.hpp"
 #include "check.hpp"
+#include "join/eal_options.hpp"
 
 using namespace switchml_delegate;
 

@@ -2,3 +2,4 @@
 #include "base/file.cpp"
 #include "base/names.cpp"
 #include "base/reserved_cores.cpp"
+#include "join/eal_options.cpp"

@@ -148,18 +148,6 @@ inline std::string hostName() {
   return name.data();
 }
 
-/// DPDK's options with which processes share no files, unless the options ask for files: one lock
-/// is for one process, and two that open the same pages write into each other's memory.
-inline std::string withoutSharedFiles(const std::string& options) {
-  const auto has = [&options](const char* option) {
-    return options.find(option) != std::string::npos;
-  };
-  const char* const option = has("--no-huge") ? "--no-shconf" : "--in-memory";
-  return has(option) || has("--legacy-mem") || has("--huge-unlink=never")
-             ? options
-             : text(option, options.empty() ? "" : " ", options);
-}
-
 /// IPv4 addresses of the network interfaces by their names; empty where one has none.
 using Interfaces = std::map<std::string, std::string>;
 

@@ -12,6 +12,7 @@
 #include "base/reserved_cores.hpp"
 #include "base/threads.hpp"
 #include "join/agreement.hpp"
+#include "join/eal_options.hpp"
 #include "join/settings.hpp"
 
 namespace switchml_delegate {
