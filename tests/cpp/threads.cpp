@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/host.hpp"
 #include "check.hpp"
+#include "host/cores.hpp"
 #include "sum/overflow.hpp"
 
 namespace {

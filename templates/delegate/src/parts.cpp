@@ -1,5 +1,11 @@
 // The sources that need nothing of the client library, compiled as one: tests of parts link these.
 #include "base/file.cpp"
-#include "base/names.cpp"
-#include "base/reserved_cores.cpp"
+#include "host/addresses.cpp"
+#include "host/cards.cpp"
+#include "host/cores.cpp"
+#include "host/names.cpp"
+#include "host/process_cores.cpp"
+#include "host/processes.cpp"
+#include "host/reserved_cores.cpp"
+#include "host/substitution.cpp"
 #include "join/eal_options.cpp"
