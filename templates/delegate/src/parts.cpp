@@ -1,5 +1,8 @@
 // The sources that need nothing of the client library, compiled as one: tests of parts link these.
+#include "base/delegation_state.cpp"
 #include "base/file.cpp"
+#include "base/result_within.cpp"
+#include "base/row_pool.cpp"
 #include "host/addresses.cpp"
 #include "host/cards.cpp"
 #include "host/cores.cpp"

@@ -9,8 +9,8 @@
 #include <sstream>
 #include <utility>
 
+#include "base/result_within.hpp"
 #include "base/text.hpp"
-#include "base/threads.hpp"
 
 namespace switchml_delegate {
 

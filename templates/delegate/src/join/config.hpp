@@ -9,7 +9,7 @@
 #include <exception>
 
 #include "base/file.hpp"
-#include "base/threads.hpp"
+#include "base/result_within.hpp"
 #include "host/addresses.hpp"
 #include "host/host_name.hpp"
 #include "host/process_cores.hpp"
