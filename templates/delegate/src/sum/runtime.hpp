@@ -7,8 +7,8 @@
 /// and only words are missing.
 #pragma once
 
+#include "base/delegation_state.hpp"
 #include "base/say.hpp"
-#include "base/state.hpp"
 #include "join/settings.hpp"
 #include "sum/library.hpp"
 #include "sum/order.hpp"
@@ -178,7 +178,7 @@ class Runtime {
   }
 
   std::atomic<const Delegation*> group_;
-  Newest<Delegation> groups_;
+  AtomicSnapshot<Delegation> groups_;
 };
 
 }  // namespace switchml_delegate
