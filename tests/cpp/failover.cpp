@@ -312,7 +312,7 @@ void recoverFrom(const State& state, const std::vector<Event>& events, std::uint
 void giveUpFrom(int size, const std::vector<Event>& events, std::uint64_t jobs, int number) {
   Ranks ranks(size, jobs);
   replay(ranks, events);
-  ranks[number % size].failover->giveUp("a sum was dropped");
+  ranks[number % size].failover->abort("a sum was dropped");
   forEach(ranks, [&](Rank& rank) {
     const bool gone = rank.number == number % size;
     until([&] { return gone || rank.stopped; });
@@ -788,14 +788,14 @@ void giveUpLater(int size, int gone, Moment moment) {
     return std::vector<Failover::Step>{[&](std::uint64_t /*seed*/) {
       if (rank.number == gone && moment == Moment::kStep) {
         until([&] { return summed >= 2 * size; });
-        rank.failover->giveUp("it was dropped");
+        rank.failover->abort("it was dropped");
       }
       rank.stopped = false;
       return Failover::Obstacle{};
     }};
   });
   auto& first = ranks[gone];
-  const auto giveUp = [&first] { first.failover->giveUp("it was dropped"); };
+  const auto giveUp = [&first] { first.failover->abort("it was dropped"); };
   (moment == Moment::kStop ? first.onStop : first.onResume) =
       moment == Moment::kStop || moment == Moment::kReturn ? std::function<void()>(giveUp) : [] {};
   std::atomic<int> waiting{0};
@@ -1016,7 +1016,7 @@ int main(int argc, char** argv) {
     closeInReturn();
     failBeforeOthersReturn();
     endOverRing(&Failover::close);
-    endOverRing(&Failover::giveUp);
+    endOverRing(&Failover::abort);
     tryReturns(static_cast<unsigned>(std::atoi(argv[2])));
   } else if (what == "gone") {
     for (int size = 2; size <= 4; ++size) {

@@ -62,7 +62,7 @@ class Joining {
   }
   ~Joining() {
     if (reserved_) {
-      group_.recovery.reset();  // could stop the context of the next group
+      group_.failover.reset();  // could stop the context of the next group
       parts_.claims.name.reset();
       parts_.claims.reservation.release();
     }
@@ -291,11 +291,11 @@ class Joining {
       if (settings_.failsOver) {
         auto back = bringUp();
         back.probing = std::min(back.probing, group_.longest);
-        group_.recovery = std::make_shared<Failover>(connected(), rank_, size_, timeout_,
+        group_.failover = std::make_shared<Failover>(connected(), rank_, size_, timeout_,
                                                      failoverOf(back), parts_.statistics.failover);
       }
       if (usesSwitch(general())) {
-        group_.liveness = std::make_shared<Heartbeat>(connected(), rank_, size_, kHeartbeatTimes);
+        group_.heartbeat = std::make_shared<Heartbeat>(connected(), rank_, size_, kHeartbeatTimes);
       }
     } catch (const std::exception& error) {
       return Capabilities::unable(text("the ranks cannot be connected: ", error.what()));
@@ -360,8 +360,8 @@ class Joining {
   }
 
   void delegate() {
-    if (group_.liveness) {
-      group_.liveness->begin();
+    if (group_.heartbeat) {
+      group_.heartbeat->begin();
     }
     group_.firstSequence = parts_.runtime.order.take(0);
     const auto* const context = group_.contexts[0];

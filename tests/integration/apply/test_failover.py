@@ -111,7 +111,6 @@ def mutants(tmp_path_factory: pytest.TempPathFactory) -> Path:
     included = (
         "base/text.hpp",
         "base/quietly.hpp",
-        "sum/recovery.hpp",
         "wires.hpp",
     )
     return compile_mutants("failover", HEADERS, changes, directory, *included)

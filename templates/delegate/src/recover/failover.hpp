@@ -30,18 +30,20 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <random>
 
 #include "recover/ring.hpp"
-#include "sum/recovery.hpp"
 
 namespace switchml_delegate {
 
 /// Failover of one rank of a group. It calls the delegate without a lock of its own.
-class Failover final : public Recovery {
+class Failover {
  public:
+  using Memory = std::shared_ptr<std::uint64_t[]>;
   using Milliseconds = std::chrono::milliseconds;
   using Clock = std::chrono::steady_clock;
 
@@ -116,11 +118,14 @@ class Failover final : public Recovery {
     }
   }
 
-  ~Failover() override { leave(); }
+  ~Failover() { leave(); }
   Failover(const Failover&) = delete;
   Failover& operator=(const Failover&) = delete;
 
-  Memory admit(std::uint64_t job, bool begins, std::size_t bytes) override {
+  /// Memory for the sum of a job, once few enough jobs are under way. The caller keeps it for as
+  /// long as the library may write to it. Null where the job does not go to the library. Called in
+  /// the order of the jobs; `begins`: it is the first of a call.
+  Memory admit(std::uint64_t job, bool begins, std::size_t bytes) {
     std::unique_lock<std::mutex> lock(mutex_);
     auto& slot = slotOf(job);
     Memory larger;
@@ -162,7 +167,9 @@ class Failover final : public Recovery {
     return slot.memory;
   }
 
-  bool take(std::uint64_t job, void* data) override {
+  /// Gives `data` the sum of a job that the library has finished, when all before it have theirs.
+  /// False after a failure: the sum is not to be used.
+  bool take(std::uint64_t job, void* data) {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [&] { return state_ != State::kRunning || finished_ == job; });
     if (state_ != State::kRunning) {
@@ -181,14 +188,19 @@ class Failover final : public Recovery {
     return true;
   }
 
-  void suspend(const std::string& why) noexcept override { suspend(warningOf(why)); }
+  /// Ends the use of the context, and warns the other ranks.
+  void suspend(const std::string& why) noexcept { suspend(warningOf(why)); }
 
-  void giveUp(const std::string& why) noexcept override {
+  /// Closes it, and warns the other ranks at once: they throw as well.
+  void abort(const std::string& why) noexcept {
     finish(textOrNone([&] { return why; }), textOrNone([&] { return goneText(rank_, why); }));
   }
 
+  /// Replaces `data`, the input of a job that was not taken, by the sum. Throws std::runtime_error
+  /// where there is none. `limit` is for each message. `prepare` is called before the data is
+  /// summed, when no rank takes a sum of it from its library any more.
   void redo(std::uint64_t job, Element element, void* data, std::uint64_t numel, Milliseconds limit,
-            const std::function<void()>& prepare) override {
+            const std::function<void()>& prepare) {
     std::unique_lock<std::mutex> lock(mutex_);
     awaitRing(lock);
     changed_.wait(lock, [&] {
@@ -226,7 +238,8 @@ class Failover final : public Recovery {
     changed_.notify_all();
   }
 
-  void close(const std::string& why) noexcept override {
+  /// Ends all waiting: nothing is summed any more, and nobody is warned.
+  void close(const std::string& why) noexcept {
     finish(textOrNone([&] { return why; }), {});
     receiving_.abort();
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -234,7 +247,8 @@ class Failover final : public Recovery {
     changed_.notify_all();
   }
 
-  void leave() noexcept override {
+  /// Closes it, and lets go of the connections.
+  void leave() noexcept {
     close(textOrNone([] { return "the process group has ended"; }));
     for (auto& thread : threads_) {
       thread.join();

@@ -11,12 +11,13 @@
 #pragma once
 
 #include "recover/ring.hpp"
-#include "sum/recovery.hpp"
 
 namespace switchml_delegate {
 
-class Heartbeat final : public Liveness {
+class Heartbeat {
  public:
+  static constexpr int kNobody = -1;
+
   using Clock = std::chrono::steady_clock;
 
   struct Times {
@@ -40,21 +41,24 @@ class Heartbeat final : public Liveness {
     }
   }
 
-  ~Heartbeat() override { leave(); }
+  ~Heartbeat() { leave(); }
 
-  void begin() noexcept override {
+  /// Starts it, when all ranks have one.
+  void begin() noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
     receivedAt_ = now();
     state_ = state_ == State::kMade ? State::kBeating : state_;
     changed_.notify_all();
   }
 
-  int gone() noexcept override {
+  /// A rank that is gone, as far as this one knows, or kNobody. Lock-free.
+  int gone() noexcept {
     const auto closed = closed_.load(std::memory_order_acquire);
     return closed == kNobody ? silent() : closed;
   }
 
-  void close() noexcept override {
+  /// Ends it, without waiting.
+  void close() noexcept {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       state_ = State::kEnded;
@@ -64,7 +68,8 @@ class Heartbeat final : public Liveness {
     sending_.abort();
   }
 
-  void leave() noexcept override {
+  /// Ends it, and lets go of the connections.
+  void leave() noexcept {
     close();
     for (auto& thread : threads_) {
       thread.join();
