@@ -8,7 +8,7 @@
 
 #include "base/host.hpp"
 #include "check.hpp"
-#include "sum/overflow.hpp"
+#include "sum/rows.hpp"
 
 namespace {
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/names.hpp"
+#include "base/shutdown.hpp"
 #include "join/groups.hpp"
 #include "join/requirement.hpp"
 #include "join/reservation.hpp"
@@ -35,7 +36,7 @@ struct JoiningParts {
   Claims& claims;
   Statistics& statistics;
   Report& report;
-  ExitHook atExit;
+  Shutdown& shutdown;
 };
 
 /// Throws as Interface::join() does; then the group has still to leave.
