@@ -257,10 +257,10 @@ void joined(const Lack& lack) {
 /// Two ranks with failover, of which one fails: nobody waits for ever.
 void suspended(const Lack& lack) {
   wires::Wires wires(2);
-  Failover::Counters counters;
+  FailoverCounters counters;
   std::vector<std::unique_ptr<Failover>> ranks;
   for (int rank = 0; rank < 2; ++rank) {
-    Failover::Delegate own;
+    Failover::Callbacks own;
     own.stop = [](const std::string&) {};
     own.copy = [](void* to, const void* from, std::size_t size) { std::memcpy(to, from, size); };
     own.say = [](const std::string&) {};
@@ -323,9 +323,9 @@ Ring listeners() {
 }
 
 std::shared_ptr<Failover> failover() {
-  static auto& counters = *new Failover::Counters;
+  static auto& counters = *new FailoverCounters;
   auto& runtime = process().runtime;
-  Failover::Delegate own;
+  Failover::Callbacks own;
   own.stop = [&runtime](const std::string& why) { runtime.suspend(why); };
   own.copy = [](void* to, const void* from, std::size_t size) { std::memcpy(to, from, size); };
   own.say = say;

@@ -1,6 +1,7 @@
 #include "joining.hpp"
 
 #include "base/say.hpp"
+#include "host/host_name.hpp"
 #include "recover/failover.hpp"
 #include "recover/heartbeat.hpp"
 #include "sum/pending_jobs.hpp"
@@ -21,19 +22,19 @@ constexpr const char* kOtherMade = "another process group is being made";
 constexpr const char* kOtherEnds = "the process group that delegated is ending";
 
 /// Steps by which a group uses the context again after a failure.
-std::vector<Failover::Step> stepsBack(const BringUp& bringUp) {
-  const auto obstacle = [](const Capabilities& found) { return Failover::Obstacle{found.words}; };
+std::vector<ResumeStep> stepsBack(const BringUp& bringUp) {
+  const auto obstacle = [](const Capabilities& found) { return ResumeRefusal{found.words}; };
   return {
       [own = bringUp](std::uint64_t /*seed*/) {
         auto& library = own.runtime.library;
         static_cast<void>(
             library.stoppedWithin(between(kStopAfterFailure, own.timeout), library.epoch()));
         if (const auto why = library.refusal(); !why.empty()) {
-          return Failover::Obstacle{why, !startsAgain(own.config.general_)};
+          return ResumeRefusal{why, !startsAgain(own.config.general_)};
         }
         const auto reached = hasController(own.config) ? own.reachController() : Capabilities();
         const auto quiet = reached.able() ? own.waitUntilIdle() : reached;
-        return Failover::Obstacle{quiet.words, !own.canWaitUntilIdle()};
+        return ResumeRefusal{quiet.words, !own.canWaitUntilIdle()};
       },
       [own = bringUp, obstacle](std::uint64_t /*seed*/) {
         return obstacle(own.start(std::min(own.timeout / 2, kStartAgain)));
@@ -304,9 +305,9 @@ class Joining {
     return {};
   }
 
-  static Failover::Delegate failoverOf(const BringUp& back) {
+  static Failover::Callbacks failoverOf(const BringUp& back) {
     auto& runtime = back.runtime;
-    Failover::Delegate out;
+    Failover::Callbacks out;
     out.stop = [&runtime](const std::string& why) { runtime.suspend(why); };
     out.copy = [](void* to, const void* from, std::size_t bytes) {
       constexpr auto kWord = sizeof(std::int32_t);
@@ -316,7 +317,7 @@ class Joining {
       });
     };
     out.say = say;
-    out.steps = stepsBack(back);
+    out.resumeSteps = stepsBack(back);
     out.resume = [&runtime] { runtime.state.resume(); };
     return out;
   }

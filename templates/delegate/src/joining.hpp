@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "base/names.hpp"
 #include "base/shutdown.hpp"
+#include "host/names.hpp"
 #include "join/groups.hpp"
 #include "join/requirement.hpp"
 #include "join/reservation.hpp"

@@ -6,9 +6,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/cores.hpp"
+#include "base/result_within.hpp"
 #include "base/text.hpp"
-#include "base/threads.hpp"
+#include "host/cores.hpp"
 #include "join/probe.hpp"
 #include "sum/pending_jobs.hpp"
 #include "sum/rows.hpp"

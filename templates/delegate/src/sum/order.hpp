@@ -4,8 +4,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/delegation_state.hpp"
 #include "base/mutex.hpp"
-#include "base/state.hpp"
 
 namespace switchml_delegate {
 

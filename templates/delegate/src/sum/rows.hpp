@@ -4,14 +4,14 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/threads.hpp"
+#include "base/row_pool.hpp"
 
 namespace switchml_delegate {
 
 /// Threads of this process that share its rows. Never destroyed.
-inline Threads& helpers() {
-  static auto* const threads = new Threads;
-  return *threads;
+inline RowPool& helpers() {
+  static auto* const pool = new RowPool;
+  return *pool;
 }
 
 /// Calls `function` with the begins and ends of parts of a row, some of them at once if the row is

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/state.hpp"
+#include "base/delegation_state.hpp"
 #include "sum/delegation.hpp"
 #include "sum/library.hpp"
 #include "sum/order.hpp"
@@ -80,7 +80,7 @@ class Runtime {
                void (Failover::*end)(const std::string&)) noexcept;
 
   std::atomic<const Delegation*> group_;
-  Newest<Delegation> groups_;
+  AtomicSnapshot<Delegation> groups_;
 };
 
 }  // namespace switchml_delegate
