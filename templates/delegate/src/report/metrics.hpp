@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/quietly.hpp"
+#include "base/thread.hpp"
 #include "base/text.hpp"
 #include "host/host_name.hpp"
 
@@ -204,10 +205,12 @@ class Writer {
     pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the program's own threads
     const auto restore = [](const sigset_t* mask) { pthread_sigmask(SIG_SETMASK, mask, nullptr); };
     const std::unique_ptr<const sigset_t, decltype(restore)> masked(&before, restore);
-    std::thread([shared = shared_] { shared->run(); }).detach();
+    // The thread ends when this has ended. It is not joined, because a disk that hangs keeps it: the
+    // destructor waits for kLongest.
+    startThread("swml-metrics", [shared = shared_] { shared->run(); }).detach();
   }
 
-  /// Writes for the last time. A disk that does not answer does not keep the process.
+  /// Writes for the last time. Waits for the disk for kLongest.
   ~Writer() {
     std::unique_lock<std::mutex> lock(shared_->mutex);
     shared_->ends = true;
