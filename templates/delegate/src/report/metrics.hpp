@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "base/quietly.hpp"
-#include "base/thread.hpp"
 #include "base/text.hpp"
+#include "base/thread.hpp"
 #include "host/host_name.hpp"
 
 namespace switchml_delegate {
@@ -205,8 +205,8 @@ class Writer {
     pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the program's own threads
     const auto restore = [](const sigset_t* mask) { pthread_sigmask(SIG_SETMASK, mask, nullptr); };
     const std::unique_ptr<const sigset_t, decltype(restore)> masked(&before, restore);
-    // The thread ends when this has ended. It is not joined, because a disk that hangs keeps it: the
-    // destructor waits for kLongest.
+    // The thread ends when this has ended. It is not joined, because a disk that hangs keeps it:
+    // the destructor waits for kLongest.
     startThread("swml-metrics", [shared = shared_] { shared->run(); }).detach();
   }
 
