@@ -159,27 +159,28 @@ class Allreduce {
   /// Gives `targets` their parts of the row of the sums or averages of `sources`, of which all are
   /// on the CPU. The sources stay as they are, unless they are targets.
   template <typename Tensor>
-  void reduce(const Parts<Tensor>& sources, const Parts<Tensor>& targets, const Steps& more = {}) {
+  void reduce(const Parts<Tensor>& sources, const Parts<Tensor>& targets,
+              const PartCallbacks& more = {}) {
     using Type = typename std::decay<decltype(sources.first().scalar_type())>::type;
     try {
       Row<Tensor, Type> row(sources, targets,
                             request_.element == Element::kInt32 ? Type::Int : Type::Float);
-      Steps steps;
-      steps.before = more.before;
-      steps.place = [&row](std::int64_t first, std::int64_t last) {
+      PartCallbacks callbacks;
+      callbacks.before = more.before;
+      callbacks.memory = [&row](std::int64_t first, std::int64_t last) {
         auto values = row.place(first, last);
         return Memory{values->data_ptr(), std::move(values)};
       };
       if (!row.isInPlace()) {
-        steps.fill = [&row](std::int64_t first, std::int64_t last) { row.fill(first, last); };
+        callbacks.fill = [&row](std::int64_t first, std::int64_t last) { row.fill(first, last); };
       }
-      steps.after = [&](std::int64_t first, std::int64_t last) {
-        row.giveBack(first, last);
+      callbacks.after = [&](std::int64_t first, std::int64_t last) {
+        row.copyOut(first, last);
         if (more.after) {
           more.after(first, last);
         }
       };
-      delegate()->reduce(std::exchange(sequence_, kNoSequence), request_, limit_, steps);
+      delegate()->reduce(std::exchange(sequence_, kNoSequence), request_, limit_, callbacks);
     } catch (...) {
       drop();
       throw;

@@ -267,7 +267,7 @@ class Row {
   }
 
   /// Gives the targets what the oldest part is now.
-  void giveBack(std::int64_t first, std::int64_t last) {
+  void copyOut(std::int64_t first, std::int64_t last) {
     const auto oldest = std::move(placed_.front());
     placed_.pop_front();
     if (!inPlace_) {

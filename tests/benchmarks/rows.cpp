@@ -39,7 +39,7 @@ int main(int, char** arguments) {
           row.place(first, last);
           row.fill(first, last);
         },
-        [&](auto first, auto last) { row.giveBack(first, last); });
+        [&](auto first, auto last) { row.copyOut(first, last); });
   };
   const auto fresh = [&] {
     const auto row = tensor.new_empty({numel}, at::kFloat);

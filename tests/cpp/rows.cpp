@@ -38,7 +38,7 @@ void sum(const Parts& sources, const Parts& targets, std::int64_t size) {
     underWay.erase(underWay.begin());
     auto* const data = static_cast<float*>(values->data_ptr());
     std::transform(data, data + values->numel(), data, sumOf);
-    row.giveBack(first, first + values->numel());
+    row.copyOut(first, first + values->numel());
   };
   for (std::int64_t first = 0; first < sources.numel(); first += size) {
     const auto last = std::min(first + size, sources.numel());

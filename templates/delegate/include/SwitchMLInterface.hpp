@@ -34,12 +34,12 @@ struct Memory {
 
 /// Steps before and after the sum of each part of an allreduce, from one element to before another.
 /// The parts come in their order; where a part is `before`, an earlier one may not be `after` yet.
-struct Steps {
-  using Step = std::function<void(std::int64_t first, std::int64_t last)>;
-  Step before;  // brings the values, if it is set
-  Step after;   // takes the results
-  Step fill{};  // copies the values into the memory, in pieces of a part, unless they are there
-  std::function<Memory(std::int64_t first, std::int64_t last)> place{};  // after `before`
+struct PartCallbacks {
+  using Callback = std::function<void(std::int64_t first, std::int64_t last)>;
+  Callback before;  // brings the values, if it is set
+  Callback after;   // takes the results
+  Callback fill{};  // copies the values into the memory, in pieces of a part, unless they are there
+  std::function<Memory(std::int64_t first, std::int64_t last)> memory{};  // after `before`
 };
 
 /// A message to or from another rank.
@@ -100,7 +100,7 @@ class Interface {
   /// within the limit, and what a step throws. The group uses SwitchML no more then, unless that
   /// was the last step.
   virtual void reduce(std::uint64_t sequence, const Request& request,
-                      std::chrono::milliseconds limit, const Steps& steps) = 0;
+                      std::chrono::milliseconds limit, const PartCallbacks& callbacks) = 0;
 
   /// The job of this number will never be submitted: the order over the ranks is lost, so the group
   /// uses SwitchML no more.

@@ -24,7 +24,7 @@ struct OverflowMarks {
   /// Marks the row; returns whether there was anything to mark. If `fill` is set it copies the
   /// values into the row first, from element `first` of its own row on, in pieces that are marked
   /// while they are in the cache.
-  bool set(std::uint64_t numel, std::uint64_t first, const Steps::Step& fill) const;
+  bool set(std::uint64_t numel, std::uint64_t first, const PartCallbacks::Callback& fill) const;
 
   /// Replaces marks by NaN, for a sum of floats over Gloo: the library's sum would be NaN.
   void toNaN(std::uint64_t numel) const;
