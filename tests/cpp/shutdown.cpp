@@ -35,7 +35,7 @@ constexpr int kCode = 7;
 constexpr std::uint64_t kNext = 10;  // number of the next call
 constexpr milliseconds kShort{50};
 /// Limits of which the process must reach none, except those that a case shortens.
-constexpr Shutdown::Limits kLong{kEnough, kEnough, kEnough};
+constexpr Shutdown::Limits kLong{kEnough, kEnough, kEnough, kEnough};
 
 int events = -1;  // pipe of the child, which the parent reads
 
@@ -50,18 +50,22 @@ struct Made final : Shutdown::Participant {
     note("next ");
     return kNext;
   }
-  void writeLastMetrics() noexcept override { note("metrics "); }
+  void writeLastMetrics(milliseconds limit) noexcept override {
+    note("metrics ");
+    check(limit == ofMetrics, "the limit of the metrics");
+  }
   bool ownsContext() noexcept override { return owns; }
   bool stop(milliseconds limit) noexcept override {
     note("stop ");
-    check(limit == expected, "the limit of the stop");
+    check(limit == ofStop, "the limit of the stop");
     onStop();
     return stops;
   }
 
   bool owns = true;
   bool stops = true;
-  milliseconds expected = kLong.stop;
+  milliseconds ofMetrics = kLong.metrics;
+  milliseconds ofStop = kLong.stop;
   std::function<void()> onStop = [] {};
 };
 
@@ -148,7 +152,8 @@ void testEndsHere() {
   expect("a context that does not stop", "next metrics stop flushed ", [] {
     dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);  // for the warning
     auto limits = kLong;
-    made.expected = limits.stop = kShort;
+    made.ofMetrics = limits.metrics = kShort;
+    made.ofStop = limits.stop = 2 * kShort;
     made.stops = false;
     shutdownWith(limits).contextStarted();
     writes();

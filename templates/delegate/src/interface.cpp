@@ -33,7 +33,7 @@ struct Process final : public Shutdown::Participant {
       : runtime(before == nullptr ? nullptr : &before->runtime) {}
 
   std::uint64_t nextSequence() noexcept override { return runtime.order.take(0); }
-  void writeLastMetrics() noexcept override { report.end(); }
+  void writeLastMetrics(std::chrono::milliseconds limit) noexcept override { report.end(limit); }
   bool ownsContext() noexcept override { return !runtime.library.lost(); }
   bool stop(std::chrono::milliseconds limit) noexcept override {
     const auto epoch = runtime.library.epoch();

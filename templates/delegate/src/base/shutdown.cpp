@@ -47,7 +47,7 @@ void Shutdown::run(int status) noexcept {
     state_ = State::kExiting;
   }
   if (own != nullptr) {
-    own->writeLastMetrics();
+    own->writeLastMetrics(limits_.metrics);
   }
   if (found == State::kWithoutContext) {
     return;

@@ -9,36 +9,37 @@ namespace switchml_delegate {
 
 /// Ends the delegate when the process exits. There is one for a process and its forked children.
 ///
-/// exit() calls run() in its own thread, before it destroys the client library's static objects,
-/// which were made before contextStarted() was called:
+/// exit() calls run() in its own thread, before it destroys the client library's static objects:
+/// they were made before contextStarted() was called.
 ///
 ///   1. Note the status, and the sequence number that the next call takes. From here on, a thread
 ///      whose call began before the exit stays in its Barrier: Python would end the process with
 ///      SIGABRT if the thread came back. If something waits for that thread, the Barrier ends the
 ///      process after Limits::held. A call that is made later, as by the destructor of a static
 ///      object, returns.
-///   2. Write the metrics for the last time. Their writer waits for the disk, for 2 s.
+///   2. Write the metrics for the last time, within Limits::metrics.
 ///   3. Fail all calls, and stop the context, within Limits::stop.
 ///   4. Return to exit(). If the context has not stopped, and in a forked child, which has none of
 ///      the library's threads, end the process here instead: flush the program's streams, within
 ///      Limits::flush, since another thread may be inside of one and keep its lock.
 ///
-/// Without a context, run() writes the metrics and returns. It needs no memory and no lock of its
-/// own, so it also ends a forked child without memory.
+/// Without a context, run() writes the metrics and returns. The class has no lock and needs no
+/// memory, so it also ends a forked child without memory.
 class Shutdown {
  public:
   struct Limits {
+    std::chrono::milliseconds metrics = std::chrono::seconds(2);
     std::chrono::milliseconds stop = std::chrono::seconds(5);
     std::chrono::milliseconds flush = std::chrono::seconds(2);
     std::chrono::milliseconds held = std::chrono::minutes(1);
   };
 
-  /// What run() ends. It calls each function at most once, in this order.
+  /// What run() ends. The thread that exits calls each function at most once, in this order.
   class Participant {
    public:
     /// Sequence number that the next call takes.
     virtual std::uint64_t nextSequence() noexcept = 0;
-    virtual void writeLastMetrics() noexcept = 0;
+    virtual void writeLastMetrics(std::chrono::milliseconds limit) noexcept = 0;
     /// False in a forked child.
     virtual bool ownsContext() noexcept = 0;
     /// Fails all calls and stops the context. Returns whether it has stopped within the limit.
@@ -70,8 +71,8 @@ class Shutdown {
   Shutdown(const Shutdown&) = delete;
   Shutdown& operator=(const Shutdown&) = delete;
 
-  /// Called by any thread when metrics are written, or the first context has started: exit() runs
-  /// this Shutdown. It has no way back, so the object stays for good.
+  /// Called by any thread when metrics are written, or when the first context has started. They
+  /// have exit() call run(), which cannot be undone, so a Shutdown is never destroyed.
   void metricsStarted() noexcept;
   void contextStarted() noexcept;
 

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/quietly.hpp"
+#include "base/shutdown.hpp"
 #include "base/text.hpp"
 #include "base/thread.hpp"
 #include "host/host_name.hpp"
@@ -206,20 +207,22 @@ class Writer {
     const auto restore = [](const sigset_t* mask) { pthread_sigmask(SIG_SETMASK, mask, nullptr); };
     const std::unique_ptr<const sigset_t, decltype(restore)> masked(&before, restore);
     // The thread ends when this has ended. It is not joined, because a disk that hangs keeps it:
-    // the destructor waits for kLongest.
+    // end() waits for it within its limit.
     startThread("swml-metrics", [shared = shared_] { shared->run(); }).detach();
   }
 
-  /// Writes for the last time. Waits for the disk for kLongest.
-  ~Writer() {
+  ~Writer() { end(Shutdown::Limits().metrics); }
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  /// Writes for the last time. Waits for the disk within the limit.
+  void end(std::chrono::milliseconds limit) noexcept {
     std::unique_lock<std::mutex> lock(shared_->mutex);
     shared_->ends = true;
     shared_->changed.notify_all();
-    shared_->changed.wait_for(lock, kLongest, [this] { return shared_->ended; });
+    shared_->changed.wait_for(lock, limit, [this] { return shared_->ended; });
     shared_->ended = true;
   }
-  Writer(const Writer&) = delete;
-  Writer& operator=(const Writer&) = delete;
 
   /// Has the file written soon.
   void wake() noexcept {
@@ -229,7 +232,6 @@ class Writer {
   }
 
  private:
-  static constexpr std::chrono::seconds kLongest{2};
   static constexpr std::time_t kOld = 60;  // seconds
 
   struct Shared {

@@ -96,10 +96,13 @@ void Report::wake() noexcept {
   }
 }
 
-void Report::end() {
+void Report::end(std::chrono::milliseconds limit) noexcept {
   std::unique_lock<std::mutex> lock(mutex_);
   const auto writer = std::move(writer_);
   lock.unlock();
+  if (writer) {
+    writer->end(limit);
+  }
 }
 
 std::string Report::json() const {

@@ -41,8 +41,8 @@ class Report {
   /// Has the metrics written soon.
   void wake() noexcept;
 
-  /// Writes the metrics for the last time. Called by Shutdown.
-  void end();
+  /// Writes the metrics for the last time, within the limit. Called by Shutdown.
+  void end(std::chrono::milliseconds limit) noexcept;
 
   /// A JSON object.
   std::string json() const;

@@ -109,7 +109,8 @@ class Library {
   void run(const std::shared_ptr<Jobs>& jobs, switchml::Config& config,
            std::promise<std::string>& answer) noexcept EXCLUDES(mutex_);
 
-  std::atomic<State> state_;          // left for kStarting, kRunning and kStopping with the mutex
+  // Written with the mutex, except from kStopping to kStopped. So it is read without.
+  std::atomic<State> state_;
   std::atomic<bool> counts_{false};   // the context was started once
   std::atomic<bool> retired_{false};  // the process exits
   Mutex mutex_;
