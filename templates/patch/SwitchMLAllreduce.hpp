@@ -1,6 +1,6 @@
 /// Delegation of allreduce to SwitchML: what ProcessGroupGloo.cpp sees.
 ///
-/// The glue to c10d is templates: no c10 or torch header meets those of the delegate library.
+/// The calls from c10d are templates: no c10 or torch header meets those of the delegate library.
 #pragma once
 
 #include <type_traits>

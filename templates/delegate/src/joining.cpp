@@ -2,6 +2,8 @@
 
 #include "base/say.hpp"
 #include "host/host_name.hpp"
+#include "join/loaded_config.hpp"
+#include "join/outcome.hpp"
 #include "recover/failover.hpp"
 #include "recover/heartbeat.hpp"
 #include "sum/overflow.hpp"
@@ -22,7 +24,7 @@ constexpr const char* kOtherEnds = "the process group that delegated is ending";
 
 /// Steps by which a group uses the context again after a failure.
 std::vector<Failover::Step> stepsBack(const BringUp& bringUp) {
-  const auto obstacle = [](const Capabilities& found) { return Failover::Obstacle{found.words}; };
+  const auto obstacle = [](const Capabilities& found) { return Failover::Obstacle{found.detail}; };
   return {
       [own = bringUp](std::uint64_t /*seed*/) {
         auto& library = own.runtime.library;
@@ -33,7 +35,7 @@ std::vector<Failover::Step> stepsBack(const BringUp& bringUp) {
         }
         const auto reached = hasController(own.config) ? own.reachController() : Capabilities();
         const auto quiet = reached.able() ? own.awaitQuiet() : reached;
-        return Failover::Obstacle{quiet.words, !own.canAwaitQuiet()};
+        return Failover::Obstacle{quiet.detail, !own.canAwaitQuiet()};
       },
       [own = bringUp, obstacle](std::uint64_t /*seed*/) {
         return obstacle(own.start(std::min(own.timeout / 2, kStartAgain)));
@@ -74,7 +76,7 @@ class Joining {
   void run() {
     const bool agreed =
         take(Step::kCapabilities, &Joining::capabilities) &&
-        (all_.context != ContextState::kMixed || take(Step::kStop, &Joining::stop)) &&
+        (decision_.context != ContextState::kMixed || take(Step::kStop, &Joining::stop)) &&
         take(Step::kStart, &Joining::start) && (fake() || take(Step::kProbe, &Joining::probe)) &&
         (!connects() || take(Step::kConnect, &Joining::connect));
     conclude(agreed);
@@ -86,21 +88,21 @@ class Joining {
     outcome_.step = step;
     own_ = (this->*function)();
     if (!own_.able() && (step == Step::kStart || step == Step::kProbe)) {
-      parts_.runtime.fail(own_.words);  // the context cannot be used
+      parts_.runtime.fail(own_.detail);  // the context cannot be used
     }
-    all_ = negotiation_.round(step, own_);
-    return all_.able();
+    decision_ = negotiation_.round(step, own_);
+    return decision_.able();
   }
 
   const switchml::GeneralConfig& general() const { return loaded_.config.general_; }
   bool fake() const { return sumsAreFake(general()); }
   bool connects() const { return size_ > 1 && (settings_.failsOver || usesSwitch(general())); }
   Capabilities unusable(const std::string& why) const {
-    return Capabilities::unable(why, loaded_.place);
+    return Capabilities::unable(why, loaded_.location);
   }
   BringUp bringUp() const {
-    return {parts_.runtime, parts_.atExit, loaded_.config,
-            loaded_.place,  timeout_,      std::min(kProbe, timeout_ / 4)};
+    return {parts_.runtime,   parts_.atExit, loaded_.config,
+            loaded_.location, timeout_,      std::min(kProbe, timeout_ / 4)};
   }
 
   Capabilities capabilities() {
@@ -148,7 +150,7 @@ class Joining {
     auto out = bringUp().reachController();
     if (!out.able() &&
         Library::Clock::now() - begun >= between(BringUp::kController, timeout_) / 2) {
-      earlier = {controller, out.words, begun};
+      earlier = {controller, out.detail, begun};
     }
     return out;
   }
@@ -235,7 +237,7 @@ class Joining {
     if (!started && config.general_.backend == "dpdk") {
       fillInDpdk(loaded_, between(BringUp::kController, timeout_));
     }
-    if (const auto wrong = objection(config); !wrong.empty()) {
+    if (const auto wrong = refusal(config); !wrong.empty()) {
       return unusable(wrong);
     }
     return {Ability::kAble, termsOf(config, settings_), "",
@@ -324,17 +326,17 @@ class Joining {
   void conclude(bool agreed) {
     auto& statistics = parts_.statistics;
     outcome_.size = size_;
-    outcome_.capabilities = capabilities_.able() ? capabilities_.words : "";
+    outcome_.capabilities = capabilities_.able() ? capabilities_.detail : "";
     if (agreed) {
       outcome_.step = Step::kAgreed;
       outcome_.delegate(settings_, termsOf(loaded_.config, settings_), fake(),
                         statistics.filled.get());
     } else {
-      outcome_.stayWithGloo(all_.words);
+      outcome_.fallBack(decision_.detail);
       outcome_.late = own_.late;
-      outcome_.objection = own_.able()          ? ""
-                           : own_.where.empty() ? own_.words
-                                                : text(own_.words, " (", own_.where, ")");
+      outcome_.ownReason = own_.able()             ? ""
+                           : own_.location.empty() ? own_.detail
+                                                   : text(own_.detail, " (", own_.location, ")");
     }
     statistics.group.set(outcome_);
     const bool firstGroup = !parts_.claims.joined.exchange(true);
@@ -346,17 +348,17 @@ class Joining {
                              {"group", negotiation_.name()},
                              {"job_id", jobName()}});
     }
-    const bool warns = !capabilities_.where.empty() && !parts_.claims.warned.exchange(true);
+    const bool warns = !capabilities_.location.empty() && !parts_.claims.warned.exchange(true);
     if (agreed) {
       delegate();
     }
     if (!helper_) {  // else the files and lines are the parent's
       parts_.report.start(rank_);
-      parts_.claims.requirement.note(rank_, all_);
+      parts_.claims.requirement.note(rank_, isSet("SWITCHML_REQUIRE"), decision_);
       print(firstGroup, warns);
     }
-    if (!helper_ && !agreed && all_.forbidsGloo()) {
-      throw std::runtime_error(outcome_.refusal() + where());
+    if (!helper_ && !agreed && decision_.forbidsGloo()) {
+      throw std::runtime_error(outcome_.refusal() + locationText());
     }
   }
 
@@ -375,8 +377,8 @@ class Joining {
     }
   }
 
-  std::string where() const {
-    return capabilities_.where.empty() ? "" : text(" (", capabilities_.where, ")");
+  std::string locationText() const {
+    return capabilities_.location.empty() ? "" : text(" (", capabilities_.location, ")");
   }
 
   void print(bool firstGroup, bool warns) const {
@@ -391,7 +393,7 @@ class Joining {
           "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 for torchrun with --rdzv-backend=c10d");
     }
     if (warns) {
-      warnRank(rank_, text(capabilities_.words, where(), "; ", kStaysWithGloo));
+      say(warningText(rank_, text(capabilities_.detail, locationText(), "; ", kStaysWithGloo)));
     }
   }
 
@@ -400,12 +402,12 @@ class Joining {
   const int rank_;
   const int size_;
   const milliseconds timeout_;
-  Negotiation<SteadyClock> negotiation_;
+  Negotiation negotiation_;
   const std::uint64_t number_;  // of the group, among those of its size
-  Loaded loaded_;
+  LoadedConfig loaded_;
   Capabilities capabilities_;  // of this rank, with which it has begun
   Capabilities own_;           // its answer in the newest step
-  Message all_;                // what all have made of that
+  Record decision_;            // of all ranks in that step
   const bool helper_ = descendsFromDelegating();
   bool reserved_ = false;
   bool first_ = false;  // the context was never started

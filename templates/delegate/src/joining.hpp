@@ -5,9 +5,9 @@
 
 #include "host/names.hpp"
 #include "join/groups.hpp"
-#include "join/requirement.hpp"
 #include "join/reservation.hpp"
 #include "report/report.hpp"
+#include "requirement.hpp"
 #include "sum/bring_up.hpp"
 
 namespace switchml_delegate {
@@ -15,7 +15,7 @@ namespace switchml_delegate {
 /// What the groups of a process share while they are made.
 struct Claims {
   Reservation reservation;
-  Requirement requirement;
+  Requirement requirement{say};
   std::atomic<bool> joined{false};  // a group was made
   std::atomic<bool> warned{false};
 

@@ -1,5 +1,7 @@
 // All sources, compiled as one: in half the time of each by itself.
 #include "interface.cpp"
+#include "join/config.cpp"
+#include "join/loaded_config.cpp"
 #include "joining.cpp"
 #include "parts.cpp"
 #include "report/report.cpp"

@@ -121,7 +121,7 @@ std::string Report::json() const {
               inQuotes(state.kind == DelegationState::Kind::kBroken ? state.why
                        : lost                                       ? kForked
                                                                     : ""),
-              ", ", group.json(), ", \"objection\": ", inQuotes(group.objection),
+              ", ", group.json(), ", \"objection\": ", inQuotes(group.ownReason),
               ", \"late\": ", group.late ? "true" : "false", ", \"capabilities\": {",
               termsJson(group.capabilities), "}, \"terms\": {", termsJson(group.terms),
               "}, \"filled_in\": ", inQuotes(statistics_.filled.get()),

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "base/result_within.hpp"
+#include "host/cores.hpp"
 #include "join/config.hpp"
 #include "join/outcome.hpp"
 #include "join/probe.hpp"
+#include "join/reachable.hpp"
 #include "sum/overflow.hpp"
 #include "sum/reduction.hpp"
 
@@ -95,7 +97,7 @@ struct BringUp {
       const auto values = std::make_shared<std::vector<decltype(zero)>>(numel);
       pattern.fill(*values);
       sumAlone(runtime.library, {"probe", values->data(), numel, element, values}, probing);
-      return pattern.objection(*values);
+      return pattern.refusal(*values);
     };
     std::string why;
     try {
