@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "messages.hpp"
+#include "lines.hpp"
 
 namespace switchml_delegate {
 

@@ -11,7 +11,7 @@
 #include <sstream>
 #include <string>
 
-#include "messages.hpp"
+#include "lines.hpp"
 
 namespace switchml_delegate {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "join/outcome.hpp"
-#include "recover/failover.hpp"
+#include "recover/counters.hpp"
 #include "report/metrics.hpp"
 #include "sum/runtime.hpp"
 
@@ -25,7 +25,7 @@ struct Statistics {
   std::atomic<std::uint64_t> bytes{0};
   std::atomic<std::uint64_t> otherGroupBytes{0};  // that the delegating group's settings allow
   metrics::Times times;                           // of allreduces that SwitchML has summed
-  Failover::Counters failover;
+  FailoverCounters failover;
 };
 
 class Report {
