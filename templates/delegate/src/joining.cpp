@@ -6,7 +6,8 @@
 #include "join/outcome.hpp"
 #include "recover/failover.hpp"
 #include "recover/heartbeat.hpp"
-#include "sum/overflow.hpp"
+#include "sum/pending_jobs.hpp"
+#include "sum/rows.hpp"
 
 namespace switchml_delegate {
 namespace {
@@ -30,12 +31,12 @@ std::vector<ResumeStep> stepsBack(const BringUp& bringUp) {
         auto& library = own.runtime.library;
         static_cast<void>(
             library.stoppedWithin(between(kStopAfterFailure, own.timeout), library.epoch()));
-        if (const auto why = library.obstacle(); !why.empty()) {
+        if (const auto why = library.refusal(); !why.empty()) {
           return ResumeRefusal{why, !startsAgain(own.config.general_)};
         }
         const auto reached = hasController(own.config) ? own.reachController() : Capabilities();
-        const auto quiet = reached.able() ? own.awaitQuiet() : reached;
-        return ResumeRefusal{quiet.detail, !own.canAwaitQuiet()};
+        const auto quiet = reached.able() ? own.waitUntilIdle() : reached;
+        return ResumeRefusal{quiet.detail, !own.canWaitUntilIdle()};
       },
       [own = bringUp, obstacle](std::uint64_t /*seed*/) {
         return obstacle(own.start(std::min(own.timeout / 2, kStartAgain)));
@@ -101,8 +102,8 @@ class Joining {
     return Capabilities::unable(why, loaded_.location);
   }
   BringUp bringUp() const {
-    return {parts_.runtime,   parts_.atExit, loaded_.config,
-            loaded_.location, timeout_,      std::min(kProbe, timeout_ / 4)};
+    return {parts_.runtime,   parts_.shutdown, loaded_.config,
+            loaded_.location, timeout_,        std::min(kProbe, timeout_ / 4)};
   }
 
   Capabilities capabilities() {
@@ -131,7 +132,7 @@ class Joining {
     if (!ready.able()) {
       outcome_.step = Step::kController;
     } else if (starts && !first_) {
-      ready = bringUp().awaitQuiet();
+      ready = bringUp().waitUntilIdle();
     }
     capabilities_ = ready.able() ? capabilities_ : std::move(ready);
     capabilities_.group = settings_.group;
@@ -187,7 +188,7 @@ class Joining {
       return refused(other);  // the group returns
     }
     if (state.kind != DelegationState::Kind::kDelegating) {
-      const auto stays = other != Reservation::State::kFree ? "" : library.obstacle();
+      const auto stays = other != Reservation::State::kFree ? "" : library.refusal();
       if (delegates || !stays.empty()) {
         return Capabilities::unable(
             text("SwitchML was given up: ", state.why, stays.empty() ? "" : "; ", stays));
@@ -257,7 +258,7 @@ class Joining {
       if (!library.stoppedWithin(between(kStopForOthers, timeout_), epoch)) {
         return Capabilities::unable("the SwitchML context has not stopped");
       }
-      return bringUp().awaitQuiet();
+      return bringUp().waitUntilIdle();
     }
     return {};
   }

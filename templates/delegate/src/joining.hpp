@@ -3,6 +3,8 @@
 
 #include <optional>
 
+#include "base/say.hpp"
+#include "base/shutdown.hpp"
 #include "host/names.hpp"
 #include "join/groups.hpp"
 #include "join/reservation.hpp"
@@ -35,7 +37,7 @@ struct JoiningParts {
   Claims& claims;
   Statistics& statistics;
   Report& report;
-  ExitHook atExit;
+  Shutdown& shutdown;
 };
 
 /// Throws as Interface::join() does; then the group has still to leave.

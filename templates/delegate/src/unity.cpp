@@ -5,5 +5,8 @@
 #include "joining.cpp"
 #include "parts.cpp"
 #include "report/report.cpp"
+#include "sum/bring_up.cpp"
 #include "sum/library.cpp"
+#include "sum/pending_jobs.cpp"
 #include "sum/reduction.cpp"
+#include "sum/runtime.cpp"

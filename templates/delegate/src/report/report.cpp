@@ -80,7 +80,7 @@ void Report::start(int rank) {
         [](const std::string& why) {
           say(text("warning: the metrics are not written, and will be tried again: ", why));
         });
-    on_exit(atExit_, nullptr);
+    shutdown_.metricsStarted();
     const std::lock_guard<std::mutex> lock(mutex_);
     writer_ = std::move(writer);
   } catch (const std::exception& error) {

@@ -3,6 +3,7 @@
 /// They are made of snapshots, so they may be asked for at any moment.
 #pragma once
 
+#include "base/shutdown.hpp"
 #include "join/outcome.hpp"
 #include "recover/counters.hpp"
 #include "report/metrics.hpp"
@@ -30,9 +31,8 @@ struct Statistics {
 
 class Report {
  public:
-  /// `atExit` is called when the process exits, once there are metrics.
-  Report(const Runtime& runtime, const Statistics& statistics, ExitHook atExit)
-      : runtime_(runtime), statistics_(statistics), atExit_(atExit) {}
+  Report(const Runtime& runtime, const Statistics& statistics, Shutdown& shutdown)
+      : runtime_(runtime), statistics_(statistics), shutdown_(shutdown) {}
 
   /// Called when a group has been made. A wrong value of the environment has been reported, unless
   /// the rank could not delegate anyway.
@@ -41,7 +41,7 @@ class Report {
   /// Has the metrics written soon.
   void wake() noexcept;
 
-  /// Writes the metrics for the last time.
+  /// Writes the metrics for the last time. Called by Shutdown.
   void end();
 
   /// A JSON object.
@@ -53,7 +53,7 @@ class Report {
 
   const Runtime& runtime_;
   const Statistics& statistics_;
-  const ExitHook atExit_;
+  Shutdown& shutdown_;
   std::atomic<bool> started_{false};
   std::mutex mutex_;
   std::unique_ptr<metrics::Writer> writer_;
