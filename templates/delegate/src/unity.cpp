@@ -1,4 +1,5 @@
 // All sources, compiled as one: in half the time of each by itself.
+#include "failover_callbacks.cpp"
 #include "interface.cpp"
 #include "join/config.cpp"
 #include "join/loaded_config.cpp"
