@@ -13,6 +13,7 @@
 
 #include "SwitchMLAllreduce.hpp"
 #include "record.hpp"
+#include "record_store.hpp"
 #include "requirement.hpp"
 
 namespace switchml_delegate {
@@ -99,7 +100,7 @@ template <typename Clock>
 class Refusal {
  public:
   Refusal(const Exchange& exchange, int rank, int size, milliseconds timeout, Record own)
-      : exchange_(exchange),
+      : store_(exchange),
         rank_(rank),
         size_(size),
         timeout_(std::min<milliseconds>(timeout, std::chrono::hours(24 * 365))),
@@ -118,25 +119,8 @@ class Refusal {
  private:
   /// Reads the records of the other ranks, and writes the decision, as rank 0.
   Record lead() {
-    std::string earlier;
-    if (has(kCallKey)) {
-      const auto value = get(kCallKey);
-      earlier.assign(value.begin(), value.end());
-    }
     const auto call = callName(own_.nonces[0]);
-    set(kCallKey, {call.begin(), call.end()});
-    if (!earlier.empty()) {  // ranks that have read its name wait there
-      set(keyOf(earlier, kNextCall), {call.begin(), call.end()});
-      if (!has(keyOf(earlier, kFirstStep))) {
-        Record again;
-        again.sources = own_.sources;
-        again.nonces = {kNoNonce};
-        again.kind = Ability::kUnable;
-        again.detail = kBegunAgain;
-        set(keyOf(earlier, kFirstStep), again.write());
-      }
-    }
-    begun_ = Clock::now();
+    store_.makeCall(call, own_.sources, left());
     std::vector<Record> all{own_};
     std::vector<int> missing;
     std::string reason;
@@ -146,10 +130,10 @@ class Refusal {
       answer.nonces = {kNoNonce};
       try {
         // Once the time is over, the other ranks are not waited for one by one.
-        if (!missing.empty() && !has(key)) {
+        if (!missing.empty() && !store_.has(key)) {
           throw std::runtime_error(reason);
         }
-        answer = Record::read(get(key), 1);
+        answer = Record::read(store_.get(key, left()), 1);
       } catch (const std::exception& error) {
         reason = error.what();
         missing.push_back(rank);
@@ -157,17 +141,9 @@ class Refusal {
       all.push_back(answer);
     }
     auto out = decide(all, [](const std::string&, const std::string&) { return std::string(); });
-    if (!missing.empty()) {
-      out.kind = Ability::kMissing;
-      out.detail = missingText(missing, size_, reason);
-    }
-    set(keyOf(call, kFirstStep), out.write());
-    try {
-      for (int rank = 1; rank < size_; ++rank) {
-        exchange_.remove(keyOf(call, kFirstStep, rank).c_str());
-      }
-    } catch (const std::exception&) {  // not each Store is able to
-    }
+    out = missing.empty() ? out : decideMissing(out, missing, size_, reason);
+    store_.set(keyOf(call, kFirstStep), out.write());
+    store_.remove(recordKeys(call, kFirstStep, size_));
     return out;
   }
 
@@ -175,10 +151,11 @@ class Refusal {
   Record follow() {
     try {
       for (auto key = std::string(kCallKey);;) {
-        const auto call = readCall(get(key, kDecisionGrace));
-        set(keyOf(call, kFirstStep, rank_), own_.write());
+        const auto call = store_.readCall(key, left() + kDecisionGrace);
         begun_ = Clock::now();
-        const auto out = Record::read(get(keyOf(call, kFirstStep), kDecisionGrace), size_);
+        store_.set(keyOf(call, kFirstStep, rank_), own_.write());
+        const auto value = store_.get(keyOf(call, kFirstStep), left() + kDecisionGrace);
+        const auto out = Record::read(value, size_);
         if (out.isFor(rank_, own_.nonces[0], call)) {
           return out;
         }
@@ -189,30 +166,18 @@ class Refusal {
     }
   }
 
-  std::vector<std::uint8_t> get(const std::string& key, milliseconds grace = milliseconds(0)) {
+  /// Time that this rank may still wait for the others.
+  milliseconds left() const {
     const auto left = std::chrono::duration_cast<milliseconds>(begun_ + timeout_ - Clock::now());
-    return exchange_.get(key.c_str(), std::max(left, milliseconds(100)) + grace);
+    return std::max(left, milliseconds(0));
   }
 
-  void set(const std::string& key, const std::vector<std::uint8_t>& value) {
-    exchange_.set(key.c_str(), value);
-  }
-
-  /// False also if the Store cannot check, as one that is written in Python may not.
-  bool has(const std::string& key) {
-    try {
-      return exchange_.has(key.c_str());
-    } catch (const std::exception&) {
-      return false;
-    }
-  }
-
-  const Exchange& exchange_;
+  RecordStore store_;
   const int rank_;
   const int size_;
   const milliseconds timeout_;
   Record own_;
-  typename Clock::time_point begun_ = Clock::now();  // of the waits for the other ranks
+  typename Clock::time_point begun_ = Clock::now();  // of the waits for other ranks
 };
 
 /// The delegate library of this process, or the reason why there is none, and then what the newest
@@ -228,15 +193,14 @@ class Library {
 
   /// Takes part in the agreement of a new group as a rank that cannot delegate.
   void refuse(int rank, int size, milliseconds timeout, const Exchange& exchange) {
-    Record own;
-    own.group = firstGroup();
+    const auto named = firstGroup();
     std::unique_lock<std::mutex> lock(mutex_);
     const auto number = ++made_[size];
     lock.unlock();
-    static_cast<Capabilities&>(own) = number < own.group
-                                          ? Capabilities::later(number, size, own.group)
-                                          : Capabilities::unable(problem_);
-    own.group = firstGroup();
+    Record own;
+    static_cast<Capabilities&>(own) =
+        number < named ? Capabilities::later(number, size, named) : Capabilities::unable(problem_);
+    own.group = named;
     own.sources = std::string(SWITCHML_DELEGATE_DIGEST) + exchange.sources;
     own.required = isSet("SWITCHML_REQUIRE");
     own.host = hostName();

@@ -13,6 +13,7 @@
 
 #include "SwitchMLInterface.hpp"
 #include "record.hpp"
+#include "record_store.hpp"
 
 namespace switchml_delegate {
 
@@ -98,26 +99,19 @@ class Negotiation {
   bool again() const { return again_; }
 
  private:
-  using Value = std::vector<std::uint8_t>;
-
   // Rank 0.
   void makeCall();
   Record gather(const char* step, const Record& own);
   void awaitRecord(const char* step, int rank, AgreementClock::Time& noticed);
-  std::vector<std::string> recordKeys(const std::string& call, const char* step) const;
 
   // The other ranks.
   Record answer(const char* step, const Record& own);
   void readCallFrom(const std::string& key);
 
-  // The Store.
-  void set(const std::string& key, const Value& value) { exchange_.set(key.c_str(), value); }
-  void setName(const std::string& key) { set(key, {call_.begin(), call_.end()}); }
-  bool has(const std::string& key);
-  void remove(const std::vector<std::string>& keys);
-  Value get(const std::string& key, Milliseconds limit);
+  /// Time until `limit` has passed since the round before.
+  Milliseconds left(Milliseconds limit) const;
 
-  const Exchange& exchange_;
+  RecordStore store_;
   const int rank_;
   const int size_;
   const Milliseconds timeout_;
@@ -129,7 +123,6 @@ class Negotiation {
   const std::string nonce_;
   std::string call_;
   bool again_ = false;
-  bool checks_ = true;             // the Store is able to check for a key
   std::vector<std::string> read_;  // keys, once all ranks answer the next round
   /// Time when rank 0 wrote the decision of the round before, or when this rank read it. A rank's
   /// limits between two rounds are shorter than that of the step.
