@@ -12,3 +12,6 @@
 #include "host/reserved_cores.cpp"
 #include "host/substitution.cpp"
 #include "join/eal_options.cpp"
+#include "report/histogram.cpp"
+#include "report/metrics_file.cpp"
+#include "report/metrics_page.cpp"

@@ -2,6 +2,7 @@
 #include "interface.cpp"
 #include "joining.cpp"
 #include "parts.cpp"
+#include "report/fields.cpp"
 #include "report/report.cpp"
 #include "sum/library.cpp"
 #include "sum/reduction.cpp"
