@@ -9,7 +9,7 @@
 
 #include "base/atomic_snapshot.hpp"
 #include "join/outcome.hpp"
-#include "recover/failover.hpp"
+#include "recover/counters.hpp"
 #include "report/histogram.hpp"
 #include "report/metrics_page.hpp"
 
@@ -29,7 +29,7 @@ struct Statistics {
   std::atomic<std::uint64_t> bytes{0};            // of these allreduces
   std::atomic<std::uint64_t> otherGroupBytes{0};  // that the delegating group's settings allow
   DurationHistogram times;                        // of allreduces that SwitchML has summed
-  Failover::Counters failover;
+  FailoverCounters failover;
 };
 
 }  // namespace switchml_delegate
