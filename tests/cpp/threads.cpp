@@ -8,7 +8,7 @@
 
 #include "check.hpp"
 #include "host/cores.hpp"
-#include "sum/overflow.hpp"
+#include "sum/rows.hpp"
 
 namespace {
 

@@ -40,7 +40,7 @@ msg_numel = 1024
 """
 DPDK = {"backend": "dpdk", "num_workers": 2}
 GLOO = f"{messages.STAYS}: "
-LET_GO = "    changed_.notify_all();\n  }\n\n  /// Called when the state"
+LET_GO = "  changed_.notify_all();\n}\n\nvoid Order::wake"
 PAUSE = """
   if (const char* const pause = std::getenv("PAUSE")) {
     std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(pause)));
@@ -55,7 +55,7 @@ def build(directory: Path, simulator_home: Home, *, job_end: bool = True) -> Non
     its turn go.
     """
     render(directory)
-    order = directory / "sum/order.hpp"
+    order = directory / "sum/order.cpp"
     text = order.read_text()
     assert text.count(LET_GO) == 1
     order.write_text(text.replace(LET_GO, LET_GO.replace("\n", PAUSE, 1)))

@@ -34,7 +34,7 @@ enum class FieldKind {
   kGauges
 };
 
-struct Field {
+struct ReportField {
   const char* key;     // in the report, OBJECT.KEY for a member of an object; empty: not there
   const char* metric;  // name of the metric; empty: there is none
   FieldKind kind;
@@ -48,7 +48,7 @@ Texts passedSteps(const Outcome& group) {
   return {kStepNames.begin(), kStepNames.begin() + count};
 }
 
-Terms termsOf(const std::string& agreed) {
+Terms parsedTerms(const std::string& agreed) {
   const auto terms = readTerms(agreed);
   return {terms.begin(), terms.end()};
 }
@@ -71,7 +71,7 @@ Counts statesOf(const FieldSource& from) {
 
 /// patchgen/core/patch/fields.py reads this table too. There, a row is the string literals and
 /// names of its first five columns.
-const Field kFields[] = {
+const ReportField kFields[] = {
     {"problem", "", FieldKind::kText, "",
      "Reason why the delegate library could not be opened. Empty if it could.",
      [](const FieldSource&) -> FieldValue { return std::string(); }},
@@ -109,16 +109,16 @@ const Field kFields[] = {
      [](const FieldSource& from) -> FieldValue { return passedSteps(from.group); }},
     {"objection", "", FieldKind::kText, "",
      "Reason why this rank itself could not delegate. Empty if it could.",
-     [](const FieldSource& from) -> FieldValue { return from.group.objection; }},
+     [](const FieldSource& from) -> FieldValue { return from.group.ownReason; }},
     {"late", "", FieldKind::kBoolean, "",
      "Whether SwitchML took half of its limit or longer to start on this rank.",
      [](const FieldSource& from) -> FieldValue { return from.group.late; }},
     {"capabilities", "", FieldKind::kTerms, "",
      "Settings of this rank that must be the same on all ranks. Empty if it could not delegate.",
-     [](const FieldSource& from) -> FieldValue { return termsOf(from.group.capabilities); }},
+     [](const FieldSource& from) -> FieldValue { return parsedTerms(from.group.capabilities); }},
     {"terms", "", FieldKind::kTerms, "",
      "Settings on which the ranks of the newest group have agreed. Empty if they did not.",
-     [](const FieldSource& from) -> FieldValue { return termsOf(from.group.terms); }},
+     [](const FieldSource& from) -> FieldValue { return parsedTerms(from.group.terms); }},
     {"filled_in", "", FieldKind::kText, "",
      "Values that this rank has filled in to its configuration, as `key=value`.",
      [](const FieldSource& from) -> FieldValue { return from.statistics.filled.get(); }},
@@ -191,13 +191,13 @@ const Field kFields[] = {
      [](const FieldSource& from) -> FieldValue { return statesOf(from); }},
 };
 
-FieldValue valueOf(const Field& field, const FieldSource& from) {
+FieldValue fieldValue(const ReportField& field, const FieldSource& from) {
   return field.kind == FieldKind::kOptional && !from.packets.known ? FieldValue()
                                                                    : field.value(from);
 }
 
 /// Splits the labels of a field: the name comes first, then its values.
-Texts labelsOf(const Field& field) {
+Texts labelsOfField(const ReportField& field) {
   std::istringstream words(field.labels);
   return {std::istream_iterator<std::string>(words), {}};
 }
@@ -216,7 +216,7 @@ class JsonObject {
 
 /// Returns a value as JSON.
 struct ToJson {
-  const Field& field;
+  const ReportField& field;
 
   std::string operator()(std::monostate /*absent*/) const { return "null"; }
   std::string operator()(bool value) const { return value ? "true" : "false"; }
@@ -235,7 +235,7 @@ struct ToJson {
                 '}');
   }
   std::string operator()(const Counts& counts) const {
-    const auto labels = labelsOf(field);
+    const auto labels = labelsOfField(field);
     JsonObject out;
     for (std::size_t i = 0; i < counts.size(); ++i) {
       out.add(labels.at(i + 1), text(counts[i]));
@@ -253,14 +253,14 @@ const char* metricType(FieldKind kind) {
 
 /// Adds the samples of a value to a page.
 struct ToSamples {
-  const Field& field;
+  const ReportField& field;
   MetricsPage& page;
 
   void operator()(std::uint64_t value) const { page.sample(field.metric, {}, value); }
   void operator()(double value) const { page.sample(field.metric, {}, value); }
   void operator()(const DurationHistogram* times) const { page.samples(field.metric, *times); }
   void operator()(const Counts& counts) const {
-    const auto labels = labelsOf(field);
+    const auto labels = labelsOfField(field);
     for (std::size_t i = 0; i < counts.size(); ++i) {
       page.sample(field.metric, {{labels.at(0), labels.at(i + 1)}}, counts[i]);
     }
@@ -303,7 +303,7 @@ std::string reportJson(const FieldSource& source) {
       endInner();
       outer = object;
     }
-    const auto value = valueOf(field, source);
+    const auto value = fieldValue(field, source);
     if (std::holds_alternative<std::monostate>(value)) {
       continue;
     }
@@ -319,7 +319,7 @@ void addMetrics(MetricsPage& page, const FieldSource& source) {
     if (*field.metric == '\0') {
       continue;
     }
-    const auto value = valueOf(field, source);
+    const auto value = fieldValue(field, source);
     if (!std::holds_alternative<std::monostate>(value)) {
       page.begin(field.metric, field.help, metricType(field.kind));
       std::visit(ToSamples{field, page}, value);

@@ -1,6 +1,5 @@
 #include "report/report.hpp"
 
-#include <cstdlib>
 #include <exception>
 #include <utility>
 
@@ -12,8 +11,8 @@
 
 namespace switchml_delegate {
 
-Report::Report(const Runtime& runtime, const Statistics& statistics, ExitHook atExit)
-    : runtime_(runtime), statistics_(statistics), atExit_(atExit) {}
+Report::Report(const Runtime& runtime, const Statistics& statistics, Shutdown& shutdown)
+    : runtime_(runtime), statistics_(statistics), shutdown_(shutdown) {}
 
 void Report::start(int rank) {
   MetricsTarget target;
@@ -28,7 +27,7 @@ void Report::start(int rank) {
         [](const std::string& reason) {
           say(text("warning: the metrics are not written, and will be tried again: ", reason));
         });
-    on_exit(atExit_, nullptr);
+    shutdown_.metricsStarted();
     const MutexLock lock(mutex_);
     writer_ = std::move(writer);
   } catch (const std::exception& error) {

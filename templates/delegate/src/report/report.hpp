@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/mutex.hpp"
+#include "base/shutdown.hpp"
 #include "report/metrics_file.hpp"
 #include "report/statistics.hpp"
 #include "sum/runtime.hpp"
@@ -15,8 +16,8 @@ namespace switchml_delegate {
 /// Any thread may call it at any time, because it reads snapshots and counters.
 class Report {
  public:
-  /// `atExit` is called when the process exits, once there are metrics.
-  Report(const Runtime& runtime, const Statistics& statistics, ExitHook atExit);
+  /// `shutdown` ends the metrics when the process exits.
+  Report(const Runtime& runtime, const Statistics& statistics, Shutdown& shutdown);
 
   /// Starts the metrics, if the environment names a directory for them. Called when a group has
   /// been made. Does not report a wrong value of the environment: unless the rank could not
@@ -26,7 +27,8 @@ class Report {
   /// Has the metrics written soon.
   void wake() noexcept EXCLUDES(mutex_);
 
-  /// Writes the metrics for the last time. Waits for that for two seconds at most.
+  /// Writes the metrics for the last time. Called by Shutdown. Waits for the disk for two seconds
+  /// at most.
   void end() EXCLUDES(mutex_);
 
   /// A JSON object.
@@ -37,7 +39,7 @@ class Report {
 
   const Runtime& runtime_;
   const Statistics& statistics_;
-  const ExitHook atExit_;
+  Shutdown& shutdown_;
   std::atomic<bool> started_{false};
   Mutex mutex_;
   std::unique_ptr<MetricsWriter> writer_ GUARDED_BY(mutex_);
