@@ -6,10 +6,11 @@ import functools
 import hashlib
 import os
 import posixpath
+import pprint
 from typing import TYPE_CHECKING
 
 from patchgen import __version__
-from patchgen.core.patch import record
+from patchgen.core.patch import fields, record
 from patchgen.core.patch.pins import Pin
 from patchgen.errors import PatchgenError
 from patchgen.options import BACKENDS, FLAGS, Options
@@ -141,7 +142,13 @@ def compiled_files(source_dir: str) -> dict[str, bytes]:
 
 def fixed_files(pin: Pin) -> dict[str, bytes]:
     """Return the new files that are the same for all options: contents by path."""
-    return {**compiled_files(pin.source_dir), _PYTHON: _render("patch/switchml.py")}
+    return {**compiled_files(pin.source_dir), _PYTHON: paths.encode(report_module())}
+
+
+def report_module() -> str:
+    """Return the Python module that reads the report, with the defaults of all its keys."""
+    defaults = pprint.pformat(fields.empty_report(), sort_dicts=False, width=96)
+    return text("patch/switchml.py").replace("_DEFAULTS = {}\n", f"_DEFAULTS = {defaults}\n")
 
 
 def flags_file(options: Options, pin: Pin) -> bytes:

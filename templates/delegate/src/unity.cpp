@@ -5,6 +5,7 @@
 #include "join/loaded_config.cpp"
 #include "joining.cpp"
 #include "parts.cpp"
+#include "report/fields.cpp"
 #include "report/report.cpp"
 #include "sum/bring_up.cpp"
 #include "sum/library.cpp"
