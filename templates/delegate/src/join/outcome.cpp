@@ -21,13 +21,4 @@ void Outcome::delegate(const Settings& settings, const std::string& agreed, bool
                   filled.empty() ? "" : "; filled in: ", filled, ")");
 }
 
-std::string Outcome::json() const {
-  const auto steps = size > 0 ? static_cast<std::size_t>(step) : 0;
-  const auto textOf = [](const char* name) { return inQuotes(name); };
-  return text("\"group\": ", inQuotes(line()), ", \"world_size\": ", size,
-              ", \"decision\": ", inQuotes(decision), ", \"reason\": ", inQuotes(reason),
-              ", \"step\": ", inQuotes(nameOf(step)), ", \"passed\": [",
-              joined(kStepNames, ", ", textOf, steps), "]");
-}
-
 }  // namespace switchml_delegate

@@ -27,10 +27,6 @@ struct Outcome {
   void delegate(const Settings& settings, const std::string& agreed, bool fake,
                 const std::string& filled);
 
-  /// Members of a report: where allreduces go, and why; the step that was refused, and those
-  /// before.
-  std::string json() const;
-
   /// The line of the group; empty if there is none.
   std::string line() const { return size == 0 ? "" : groupLine(size, decision); }
 
