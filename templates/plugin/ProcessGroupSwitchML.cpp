@@ -120,7 +120,7 @@ class ReduceWork : public PoolWork {
         allreduce_->reduce(sources_, results_);
       } else {
         guard.reset_stream(staging_->stream());
-        const Parts<at::Tensor> row({staging_->fetch()});
+        const RowLayout<at::Tensor> row({staging_->fetch()});
         allreduce_->reduce(
             row, row,
             {[this](std::int64_t /*first*/, std::int64_t last) { staging_->arrive(last); },
@@ -154,9 +154,9 @@ class ReduceWork : public PoolWork {
     return tensor.is_cpu() ? std::vector<c10::Device>{} : std::vector<c10::Device>{tensor.device()};
   }
 
-  static Parts<at::Tensor> partsOf(std::int64_t rank, const Tensors& sources,
-                                   const Tensors& targets) {
-    Parts<at::Tensor> parts;
+  static RowLayout<at::Tensor> partsOf(std::int64_t rank, const Tensors& sources,
+                                       const Tensors& targets) {
+    RowLayout<at::Tensor> parts;
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < sources.size(); ++i) {
       parts.add(targets[i], offset + rank * targets[i].numel());
@@ -165,8 +165,8 @@ class ReduceWork : public PoolWork {
     return parts;
   }
 
-  const Parts<at::Tensor> sources_;
-  const Parts<at::Tensor> results_;
+  const RowLayout<at::Tensor> sources_;
+  const RowLayout<at::Tensor> results_;
   const Tensors targets_;
   std::unique_ptr<Allreduce> allreduce_;
   const at::ThreadLocalState state_;

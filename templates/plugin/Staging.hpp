@@ -78,7 +78,7 @@ class Staging {
  public:
   /// Called where the sum is asked for, and waits for nothing: what the current stream has queued
   /// until now is what makes the values. Sources and targets are of one device, in the same row.
-  Staging(const Parts<at::Tensor>& sources, Parts<at::Tensor> targets, Patience patience)
+  Staging(const RowLayout<at::Tensor>& sources, RowLayout<at::Tensor> targets, Patience patience)
       : sources_(sources),
         targets_(std::move(targets)),
         device_(sources.first().device()),
@@ -86,7 +86,7 @@ class Staging {
         streams_(CopyStreams::of(device_)),
         produced_(device_.type()),
         done_(device_.type()),
-        scatters_(!sources.areOne(targets_)) {
+        scatters_(!sources.isSameAs(targets_)) {
     const c10::DeviceGuard guard(device_);
     produced_.record(currentStream());
     const auto numel = sources_.numel();
@@ -121,7 +121,7 @@ class Staging {
     for (std::int64_t first = 0; first < row_.numel(); first += size_) {
       const auto last = std::min(first + size_, row_.numel());
       sources_.each(first, last, [this](const at::Tensor& part, std::int64_t begin) {
-        partOf(row_, begin, part).copy_(part, /*non_blocking=*/true);
+        viewOf(row_, begin, part).copy_(part, /*non_blocking=*/true);
       });
       arrivals_.emplace_back(device_.type());
       arrivals_.back().record(streams_.out);
@@ -141,7 +141,7 @@ class Staging {
       arrivals_.back().block(streams_.back);  // the targets may lie among the sources
     }
     targets_.each(first, last, [this](at::Tensor part, std::int64_t begin) {
-      part.copy_(partOf(row_, begin, part), /*non_blocking=*/true);
+      part.copy_(viewOf(row_, begin, part), /*non_blocking=*/true);
     });
     done_.record(streams_.back);
   }
@@ -221,8 +221,8 @@ class Staging {
     return true;
   }
 
-  const Parts<at::Tensor> sources_;
-  const Parts<at::Tensor> targets_;
+  const RowLayout<at::Tensor> sources_;
+  const RowLayout<at::Tensor> targets_;
   const c10::Device device_;
   const Patience patience_;
   const CopyStreams streams_;

@@ -673,7 +673,7 @@ void dropped(const Rank& me, Group& group) {
 
 /// Sums the tensor of `work` with these steps; returns what was thrown.
 std::string reduced(Work& work, const switchml_delegate::PartCallbacks& callbacks) {
-  const switchml_delegate::Parts<Tensor> parts(work.inputs);
+  const switchml_delegate::RowLayout<Tensor> parts(work.inputs);
   return thrown([&] { work.call.reduce(parts, parts, callbacks); });
 }
 

@@ -96,8 +96,8 @@ void delegating(std::shared_ptr<Failover> failover, std::shared_ptr<Heartbeat> h
   group.workers = 1;
   group.failover = std::move(failover);
   group.heartbeat = std::move(heartbeat);
-  own.claims.reservation.reserve();
-  own.claims.reservation.delegate();
+  own.joinState.reservation.reserve();
+  own.joinState.reservation.delegate();
   own.runtime.begin(std::move(group));
 }
 
@@ -175,7 +175,7 @@ void ended(const Lack& lack) {
   end();
   check(!delegate()->delegates(&context), "it has ended");
   check(taken() == kNoSequence, "a later sum goes over Gloo");
-  check(process().claims.reservation.state() == Reservation::State::kFree, "for another group");
+  check(process().joinState.reservation.state() == Reservation::State::kFree, "for another group");
 }
 
 constexpr int kExitCode = 7;
@@ -241,13 +241,13 @@ void joined(const Lack& lack) {
   begin(lack);
   const auto why = join();
   end();
-  auto& claims = process().claims;
-  check(claims.name.has_value() == delegate()->delegates(&context), "its name");
-  check((claims.reservation.state() == Reservation::State::kDelegating) ==
+  auto& joinState = process().joinState;
+  check(joinState.name.has_value() == delegate()->delegates(&context), "its name");
+  check((joinState.reservation.state() == Reservation::State::kDelegating) ==
             delegate()->delegates(&context),
         "its reservation");
   if (!why.empty()) {
-    check(claims.reservation.state() == Reservation::State::kFree, "it is for another group");
+    check(joinState.reservation.state() == Reservation::State::kFree, "it is for another group");
     check(join().empty(), "another group is made");
   }
   const auto number = taken();

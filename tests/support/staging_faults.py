@@ -72,7 +72,7 @@ FAULTS = {
     "given_back_among_sources": Fault(STAGING, "(scatters_)", "(false)", wrong=AMONG),
     "strides_not_compared": Fault(
         CODEC,
-        "parts_[0].isAt(other.parts_[0])",
+        "entries_[0].isAt(other.entries_[0])",
         "first().data_ptr() == other.first().data_ptr()",
         wrong={"parts_among_one"},
     ),
@@ -150,14 +150,14 @@ FAULTS = {
         STAGING, "made->find(device.index())", "made->find(1)", wrong=DEVICES
     ),
     "fetched_to_the_front": Fault(
-        STAGING, "begin", "begin % size_", wrong=CUT, between=("partOf(row_, ", ", part).copy_(")
+        STAGING, "begin", "begin % size_", wrong=CUT, between=("viewOf(row_, ", ", part).copy_(")
     ),
     "given_back_from_the_front": Fault(
         STAGING,
         "begin",
         "begin % size_",
         wrong=CUT - {"parts_scattered"},  # its target is in the first part
-        between=("part.copy_(partOf(row_, ", ", part), "),
+        between=("part.copy_(viewOf(row_, ", ", part), "),
     ),
     "event_of_the_first_part": Fault(
         STAGING,

@@ -46,7 +46,7 @@ def test_all_sources_are_compiled() -> None:
 
 def test_threads_have_names_and_stand_in_the_design() -> None:
     text = {name: (SOURCES / name).read_text(encoding="utf-8") for name in FILES}
-    named = set(re.findall(r'startThread\(\s*"([^"]+)"', "".join(text.values())))
+    named = set(re.findall(r'start\w+\(\s*"(swml-[^"]+)"', "".join(text.values())))
     assert max(map(len, named)) < 16, "the kernel's limit"
     unnamed = re.compile(r"std::(thread|async)[({]|pthread_create")
     assert [name for name in FILES if unnamed.search(text[name])] == ["base/thread.hpp"]

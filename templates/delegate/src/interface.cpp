@@ -44,7 +44,7 @@ struct Process final : public Shutdown::Participant {
 
   Runtime runtime;
   Groups groups;
-  Claims claims;
+  JoinState joinState;
   Report report{runtime, statistics, processShutdown};
 };
 
@@ -151,7 +151,7 @@ class DelegateImpl final : public Interface {
     auto& own = process();
     own.runtime.disown(contexts);
     try {
-      joinRanks({own.runtime, own.groups, own.claims, statistics, own.report, processShutdown},
+      joinRanks({own.runtime, own.groups, own.joinState, statistics, own.report, processShutdown},
                 contexts, rank, size, timeout, exchange);
     } catch (...) {
       leave(contexts.empty() ? nullptr : contexts[0]);
@@ -170,7 +170,7 @@ class DelegateImpl final : public Interface {
     if (group == nullptr || !own.runtime.end(group)) {
       return;
     }
-    own.claims.reservation.end();
+    own.joinState.reservation.end();
     if (!own.runtime.library.lost()) {
       if (group->failover) {
         group->failover->leave();
@@ -179,10 +179,10 @@ class DelegateImpl final : public Interface {
         group->heartbeat->leave();
       }
     }
-    own.claims.name.reset();
+    own.joinState.name.reset();
     // Not earlier: until here a warning of another rank could have stopped the context of a new
     // group.
-    own.claims.reservation.release();
+    own.joinState.reservation.release();
     own.report.wake();
   }
 

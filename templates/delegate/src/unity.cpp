@@ -1,7 +1,11 @@
 // All sources, compiled as one: in half the time of each by itself.
+#include "failover_callbacks.cpp"
 #include "interface.cpp"
+#include "join/config.cpp"
+#include "join/loaded_config.cpp"
 #include "joining.cpp"
 #include "parts.cpp"
+#include "report/fields.cpp"
 #include "report/report.cpp"
 #include "sum/bring_up.cpp"
 #include "sum/library.cpp"

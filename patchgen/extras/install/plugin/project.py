@@ -128,7 +128,7 @@ def modules(target: PluginTarget) -> dict[str, bytes]:
     texts = {
         f"{BACKEND}.py": render.text(f"plugin/{BACKEND}.py"),
         f"{PACKAGE}/_built.py": built,
-        f"{PACKAGE}/_patch.py": render.text("patch/switchml.py"),
+        f"{PACKAGE}/_patch.py": render.report_module(),
         f"{PACKAGE}_launch.py": inspect.getsource(launch),
         **switchml_doctor.read_sources(),
         **{f"{PACKAGE}/{name}.py": render.text(f"plugin/{name}.py") for name in _MODULES},

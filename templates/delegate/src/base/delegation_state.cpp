@@ -13,7 +13,7 @@ bool DelegationState::fail(const std::string& why) noexcept {
   if (broken()) {
     return false;
   }
-  if (!quietly([&] { value_.set({Kind::kBroken, why, get().failure}); })) {
+  if (!trySet(Kind::kBroken, why, get().failure)) {
     value_.refer(unexplained_);
   }
   return true;
@@ -22,9 +22,7 @@ bool DelegationState::fail(const std::string& why) noexcept {
 void DelegationState::suspend(const std::string& why) noexcept {
   const MutexLock lock(mutex_);
   const bool stays = broken();
-  const bool noted = quietly([&] {
-    value_.set({stays ? Kind::kBroken : Kind::kSuspended, stays ? get().why : why, why});
-  });
+  const bool noted = trySet(stays ? Kind::kBroken : Kind::kSuspended, stays ? get().why : why, why);
   if (!noted && !stays) {
     value_.refer(unexplained_);
   }
@@ -33,13 +31,22 @@ void DelegationState::suspend(const std::string& why) noexcept {
 void DelegationState::resume() {
   const MutexLock lock(mutex_);
   if (!broken()) {
-    value_.set({Kind::kDelegating, "", get().failure});
+    set(Kind::kDelegating, "", get().failure);
   }
 }
 
 void DelegationState::renew() {
   const MutexLock lock(mutex_);
-  value_.set({Kind::kDelegating, "", get().failure});
+  set(Kind::kDelegating, "", get().failure);
+}
+
+void DelegationState::set(Kind kind, const std::string& why, const std::string& failure) {
+  value_.set({kind, why, failure});
+}
+
+bool DelegationState::trySet(Kind kind, const std::string& why,
+                             const std::string& failure) noexcept {
+  return quietly([&] { value_.set({kind, why, failure}); });
 }
 
 }  // namespace switchml_delegate

@@ -45,9 +45,15 @@ class DelegationState {
   void renew() EXCLUDES(mutex_);
 
  private:
+  void set(Kind kind, const std::string& why, const std::string& failure) REQUIRES(mutex_);
+
+  /// Returns false, and sets nothing, if there is no memory.
+  bool trySet(Kind kind, const std::string& why, const std::string& failure) noexcept
+      REQUIRES(mutex_);
+
   const Value unexplained_{Kind::kBroken, kOutOfMemory, ""};
-  Mutex mutex_;  // held by writers from their read of the value to their write
-  AtomicSnapshot<Value> value_;
+  Mutex mutex_;                  // held by writers from their read of the value to their write
+  AtomicSnapshot<Value> value_;  // readers hold no mutex
 };
 
 }  // namespace switchml_delegate

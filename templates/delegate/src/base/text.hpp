@@ -11,10 +11,11 @@
 #include <sstream>
 #include <string>
 
+#include "lines.hpp"
+
 namespace switchml_delegate {
 
 constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
-constexpr std::size_t kMostWords = 4096;                        // characters of another rank's text
 constexpr std::uint64_t kMostCounted = std::uint64_t{1} << 31;  // of what is counted in a setting
 
 inline bool isSet(const char* name) {
@@ -48,16 +49,6 @@ std::string joined(const Range& range, const char* between) {
   return joined(range, between, [](const auto& element) { return element; });
 }
 
-/// At most so many characters of another rank's text, with '?' for those of them that are not from
-/// `first` to '~'.
-inline std::string printable(const std::string& received, std::size_t most = kMostWords,
-                             char first = ' ') {
-  auto out = received.substr(0, most);
-  std::replace_if(
-      out.begin(), out.end(), [first](char letter) { return letter < first || letter > '~'; }, '?');
-  return out;
-}
-
 /// Beginning of a text that may be too long for a message.
 inline std::string shortened(const std::string& value) {
   constexpr std::size_t kMost = 80;
@@ -85,8 +76,6 @@ inline std::size_t copyText(const std::string& text, char* buffer, std::size_t c
   }
   return text.size() + 1;
 }
-
-constexpr const char* kStaysWithGloo = "allreduce stays with Gloo";
 
 /// Names a rank that is gone, and says why where that is known.
 template <typename Rank>

@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "host/cores.hpp"
 #include "join/probe.hpp"
+#include "join/reachable.hpp"
 #include "sum/pending_jobs.hpp"
 #include "sum/rows.hpp"
 
@@ -79,7 +80,7 @@ Capabilities BringUp::probe(std::uint64_t seed, Step& step) const {
     const auto values = std::make_shared<std::vector<decltype(zero)>>(numel);
     pattern.fill(*values);
     sumAlone(runtime.library, {"probe", values->data(), numel, element, values}, probing);
-    return pattern.objection(*values);
+    return pattern.refusal(*values);
   };
   std::string reason;
   try {
