@@ -14,7 +14,7 @@ namespace switchml_delegate {
 /// gets the exponent 127, which every worker turns into a scale of 0 and NaN for the whole packet.
 /// So set() replaces each value of that magnitude or more, inf and NaN by 2^126.
 ///
-/// The thread of the call uses it, and shares the row with rowPool().
+/// The thread of the call uses it, and shares the work with rowPool().
 struct OverflowMarks {
   /// Least magnitude that fixed point cannot represent, and the mark.
   static constexpr float kMost = 0x1p126F;

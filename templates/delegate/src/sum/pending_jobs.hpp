@@ -46,11 +46,11 @@ struct Limits {
 ///      the library writes to memory of Failover, so that the caller's keeps the values.
 ///   2. finish() waits for the oldest job. With failover, a job without a sum is summed over Gloo;
 ///      else the group fails.
-///   3. The destructor fails the group if jobs are left, as after an exception: then the other
-///      ranks wait for them in vain. The caller's memory is its own again when the context has
-///      stopped, or after kStopAfterFailure.
+///   3. If jobs are left, as after an exception, the destructor fails the group, because the other
+///      ranks would wait for them. It waits until the context has stopped, or for
+///      kStopAfterFailure, since the library may use the caller's memory until then.
 ///
-/// One thread uses it: that of the call.
+/// The thread of the call uses it.
 class PendingJobs {
  public:
   /// `sequence` is the number of the first of `jobs` jobs.

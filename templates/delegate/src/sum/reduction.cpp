@@ -12,7 +12,7 @@
 namespace switchml_delegate {
 namespace {
 
-/// One allreduce. A thread at a time uses it: that of the call.
+/// One allreduce. The thread of the call uses it.
 class Reduction {
  public:
   Reduction(const Delegation& group, const Request& request, const PartCallbacks& callbacks,
@@ -23,8 +23,8 @@ class Reduction {
         callbacks_(callbacks),
         jobs_(jobs) {}
 
-  /// Sums in fewer bits what is agreed to go so, and the rest as it is. Returns the bytes that were
-  /// sent.
+  /// Sums the first values in fewer bits, if the group has agreed on that, and the others as they
+  /// are. Returns the bytes that were sent.
   std::uint64_t run() {
     const auto quantized = group_.quantizedNumel(request_);
     const auto bytes = quantized == 0 ? 0 : sumQuantized(quantized);
@@ -33,8 +33,8 @@ class Reduction {
   }
 
  private:
-  /// Jobs in the library at once: so the next one is there when one ends. More would only delay the
-  /// jobs of other calls.
+  /// Maximum number of jobs in the library: with two, the next one is there when one ends. More
+  /// would only delay the jobs of other calls.
   static constexpr std::size_t kAhead = 2;
 
   /// Elements [first, last) of the row, in memory of the caller.
