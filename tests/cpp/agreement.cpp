@@ -53,11 +53,6 @@ struct Clock final : switchml_delegate::AgreementClock {
 };
 const Clock kClock;
 
-struct LoaderClock {
-  using time_point = Clock::Time;
-  static time_point now() { return kClock.now(); }
-};
-
 /// The process has been killed.
 struct Killed {};
 
@@ -207,11 +202,12 @@ const std::string kNoLibrary = "libgone.so.1";
 
 /// Joins a group as a rank whose loader finds no library.
 Record withoutLibrary(const Exchange& exchange, int rank, int size, const Capabilities& able,
-                      const std::string& host) {
+                      const std::string& host,
+                      const std::function<void(const std::string&)>& notify) {
   Record own{able};
   own.sources = SWITCHML_DELEGATE_DIGEST;
   own.host = host;
-  return switchml_delegate::loader::Refusal<LoaderClock>(exchange, rank, size, kTimeout, own)
+  return switchml_delegate::loader::Refusal(exchange, rank, size, kTimeout, own, notify, kClock)
       .decision();
 }
 
@@ -220,13 +216,12 @@ Outcome join(const Exchange& exchange, int rank, int size, const std::vector<Cap
              std::uint64_t random, const std::string& host = "zeus") {
   Outcome out;
   out.error = thrown([&] {
+    const auto notify = [&out](const std::string& line) { out.lines.push_back(line); };
     if (own[0].detail == kNoLibrary) {
-      out.last = withoutLibrary(exchange, rank, size, own[0], host);
+      out.last = withoutLibrary(exchange, rank, size, own[0], host, notify);
       return;
     }
-    Negotiation negotiation(
-        exchange, rank, size, kTimeout, host,
-        [&out](const std::string& line) { out.lines.push_back(line); }, kClock);
+    Negotiation negotiation(exchange, rank, size, kTimeout, host, notify, kClock);
     for (std::size_t i = 0; i < own.size() && out.last.able(); ++i) {
       if ((random >> (3 * static_cast<std::size_t>(rank) + i) % 64U & 1U) != 0) {
         thrown([&] { exchange.get("never", kWork); });
@@ -390,6 +385,8 @@ void missing(std::uint64_t random) {
         "rank 0 has no library, and another rank never comes");
   check(contains(said(4, {{0, kLacking}}, {1, 2}), "SwitchML: ranks 1-2 of 4" + end),
         "rank 0 has no library, and others never come");
+  check(lines.size() >= 29 && contains(lines.back(), "ranks 1-2 of 4 have not answered while"),
+        "it names them as well");
   check(contains(said(4, {{3, kLacking}}, {0}), "SwitchML: rank 0 of 4" + alive),
         "a rank has no library, and rank 0 never comes");
   std::set<int> most;
