@@ -4,7 +4,10 @@
 #include <limits.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <stdexcept>
 

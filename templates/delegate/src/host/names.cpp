@@ -3,6 +3,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstring>
 #include <fstream>
 #include <thread>
 

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/environment.hpp"
+#include "base/limits.hpp"
 #include "base/text.hpp"
 
 namespace switchml_delegate {
