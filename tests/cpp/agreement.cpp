@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "SwitchMLLoader.cpp"
+#include "base/environment.hpp"
 #include "base/text.hpp"
 #include "check.hpp"
 #include "join/settings.hpp"

@@ -5,6 +5,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "base/environment.hpp"
+#include "base/limits.hpp"
 #include "base/text.hpp"
 
 namespace switchml_delegate {

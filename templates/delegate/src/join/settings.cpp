@@ -9,6 +9,7 @@
 #include <memory>
 #include <sstream>
 
+#include "base/environment.hpp"
 #include "base/quantize.hpp"
 #include "base/text.hpp"
 
