@@ -98,7 +98,7 @@ class Attempt {
     bool arrived = false;  // at an access, and waits for its turn
     bool ended = false;
     bool late = false;    // the time for the key is over
-    std::string awaited;  // the key, where it waits for one
+    std::string awaited;  // the key that it waits for; empty if it waits for none
     Clock::Time until;
     std::uint64_t accesses = 0;
   };
@@ -459,7 +459,7 @@ void otherSources() {
   check(all.detail.find("rank 1: switchml-patch") == 0, "it need not say its host: " + all.detail);
 }
 
-/// Terms differ in a value, also where they are as long.
+/// Terms differ in a value, also if both are of one length.
 void otherTerms() {
   for (const std::string value : {"8", "16"}) {
     std::map<std::string, Value> store;
@@ -473,20 +473,20 @@ void otherTerms() {
   }
 }
 
-/// A reason has the hosts of its ranks, where the group has several.
+/// A reason has the hosts of its ranks, if the group has several.
 void hosts() {
   const auto said = [](const std::vector<std::string>& names, const std::set<int>& able) {
     std::map<std::string, Value> store;
     const auto size = static_cast<int>(names.size());
     Attempt attempt(store, size, 1);
-    std::string words;
+    std::string reason;
     attempt.run([&](int rank, const Exchange& exchange) {
       const auto own = able.count(rank) == 0 ? Capabilities::unable("why") : kAble;
       const auto out = join(exchange, rank, size, {own}, 0, names[static_cast<std::size_t>(rank)]);
       check(out.last.host.empty(), "a decision is of no host");
-      words = out.last.detail;
+      reason = out.last.detail;
     });
-    return words;
+    return reason;
   };
   check(said({"a", "a", "a"}, {0}) == "ranks 1-2: why", "one host");
   check(said({"a", "b", "a"}, {0, 2}) == "rank 1 on b: why", "another host");
