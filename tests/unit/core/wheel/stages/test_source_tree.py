@@ -15,7 +15,7 @@ from patchgen.core.library import homes, origin
 from patchgen.core.library.archive import Archive
 from patchgen.core.patch import patches, render, state, tree
 from patchgen.core.wheel.request import BuildRequest
-from patchgen.core.wheel.stages.tree import apply_patch, fetch_source
+from patchgen.core.wheel.stages.source_tree import apply_patch, fetch_source
 from patchgen.core.wheel.values import Patched, Stage
 from patchgen.core.wheel.workspace import Workspace
 from patchgen.options import resolve
