@@ -52,7 +52,9 @@ def find(kind: str, error: str) -> str | None:
 
 def first(rows: Iterable[Meaning], error: str) -> Meaning | None:
     """Return the first row with a text that is in an error."""
-    return next((row for row in rows if any(_pattern(text).search(error) for text in row.texts)), None)
+    return next(
+        (row for row in rows if any(_pattern(text).search(error) for text in row.texts)), None
+    )
 
 
 @functools.cache
