@@ -11,6 +11,8 @@ from support import command
 from support.page_shell import Shell
 from support.pages import ROOT, Block, run_by
 
+from patchgen.extras.train.result_text import NOTHING
+
 pytestmark = pytest.mark.pages
 
 OWN = run_by(__file__)
@@ -35,7 +37,8 @@ def block(word: str) -> Block:
     "block", [one for one in OWN if not any(word in one.text for word in APART)], ids=str
 )
 def test_commands_for_a_torch_with_the_plugin(plugged: Shell, block: Block) -> None:
-    plugged.run(block.text)
+    """Where the block starts ranks, SwitchML sums for them."""
+    assert NOTHING not in plugged.run(block.text)
 
 
 @pytest.mark.parametrize("word", ["plugin install", "pip install"])
