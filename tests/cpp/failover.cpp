@@ -29,7 +29,10 @@ namespace {
 using std::chrono::milliseconds;
 using switchml_delegate::Element;
 using switchml_delegate::Failover;
+using switchml_delegate::FailoverCounters;
 using switchml_delegate::goneText;
+using switchml_delegate::ResumeRefusal;
+using switchml_delegate::ResumeStep;
 using switchml_delegate::Ring;
 using switchml_delegate::Transfer;
 using wires::Wires;
@@ -75,7 +78,7 @@ std::vector<std::int32_t> sumOf(int ranks, std::uint64_t job) {
 }
 
 struct Rank;
-using StepsOf = std::function<std::vector<Failover::Step>(Rank&)>;
+using StepsOf = std::function<std::vector<ResumeStep>(Rank&)>;
 
 /// A rank: the rows of its callers, and what the library has.
 struct Rank {
@@ -89,22 +92,22 @@ struct Rank {
     }
     failover = std::make_unique<Failover>(
         wires.of(number), number, size, limit,
-        Failover::Delegate{[this](const std::string& /*why*/) {
-                             stopped = true;
-                             onStop();
-                           },
-                           [this](void* to, const void* from, std::size_t bytes) {
-                             onCopy(from);
-                             std::memcpy(to, from, bytes);
-                           },
-                           [this](const std::string& line) { onSay(line); },
-                           stepsOf ? stepsOf(*this) : never(), [this] { onResume(); },
-                           /*firstTry=*/3},
+        Failover::Callbacks{[this](const std::string& /*reason*/) {
+                              stopped = true;
+                              onStop();
+                            },
+                            [this](void* to, const void* from, std::size_t bytes) {
+                              onCopy(from);
+                              std::memcpy(to, from, bytes);
+                            },
+                            [this](const std::string& line) { onSay(line); },
+                            stepsOf ? stepsOf(*this) : never(), [this] { onResume(); },
+                            /*firstAttempt=*/3},
         counters);
   }
 
-  static std::vector<Failover::Step> never() {
-    return {[](std::uint64_t /*seed*/) { return Failover::Obstacle{"never", true}; }};
+  static std::vector<ResumeStep> never() {
+    return {[](std::uint64_t /*seed*/) { return ResumeRefusal{"never", true}; }};
   }
 
   bool submit(std::uint64_t job, bool begins = true) {
@@ -141,7 +144,7 @@ struct Rank {
   std::function<void()> onResume = [] {};
   std::function<void(const std::string& line)> onSay = [](const std::string& /*line*/) {};
   std::function<void(const void* from)> onCopy = [](const void* /*from*/) {};
-  Failover::Counters counters;
+  FailoverCounters counters;
   std::unique_ptr<Failover> failover;
 };
 
@@ -196,10 +199,10 @@ void forEachSoon(const Ranks& ranks, const Function& function, milliseconds limi
 }
 
 /// One step, after which the rank returns.
-std::vector<Failover::Step> returning(Rank& rank) {
+std::vector<ResumeStep> returning(Rank& rank) {
   return {[&rank](std::uint64_t /*seed*/) {
     rank.stopped = false;
-    return Failover::Obstacle{};
+    return ResumeRefusal{};
   }};
 }
 
@@ -308,11 +311,11 @@ void recoverFrom(const State& state, const std::vector<Event>& events, std::uint
   checkSums(ranks, "state " + std::to_string(number));
 }
 
-/// One rank gives up: all others throw. Nobody waits for a sum that it would have to give.
-void giveUpFrom(int size, const std::vector<Event>& events, std::uint64_t jobs, int number) {
+/// One rank aborts: all others throw, also those that would need a sum of that rank.
+void abortFrom(int size, const std::vector<Event>& events, std::uint64_t jobs, int number) {
   Ranks ranks(size, jobs);
   replay(ranks, events);
-  ranks[number % size].failover->giveUp("a sum was dropped");
+  ranks[number % size].failover->abort("a sum was dropped");
   forEach(ranks, [&](Rank& rank) {
     const bool gone = rank.number == number % size;
     until([&] { return gone || rank.stopped; });
@@ -331,7 +334,7 @@ void visitStates(std::size_t size, std::uint64_t jobs) {
     left.pop_front();
     const auto events = found.at(state);
     recoverFrom(state, events, jobs, number);
-    giveUpFrom(static_cast<int>(size), events, jobs, static_cast<int>(number));
+    abortFrom(static_cast<int>(size), events, jobs, static_cast<int>(number));
     for (auto& [after, event] : steps(state, jobs)) {
       auto longer = events;
       longer.push_back(event);
@@ -361,11 +364,11 @@ class Library {
   }
 
   /// Steps of a rank, which may fail. The ranks take them together.
-  std::vector<Failover::Step> stepsOf(Rank& rank) {
+  std::vector<ResumeStep> stepsOf(Rank& rank) {
     watch(rank);
     return {[this, &rank](std::uint64_t /*seed*/) {
               std::lock_guard<std::mutex> lock(mutex_);
-              check(rank.stopped, "a context that is tried again has been stopped");
+              check(rank.stopped, "the context has stopped before a resume attempt");
               auto& own = of(rank);
               for (const auto& [job, memory] : own.underWay) {  // until it has stopped
                 std::fill_n(memory, rank.rows[job].size(), -1);
@@ -380,13 +383,13 @@ class Library {
               if (sessions_.count(++own.session) == 0) {
                 sessions_[own.session].left = 1 + random_() % (ranks_ * 20);
               }
-              auto obstacle = chance("does not start");
-              rank.stopped = !obstacle.why.empty();
-              return obstacle;
+              auto refusal = chance("does not start");
+              rank.stopped = !refusal.reason.empty();
+              return refusal;
             },
             [this, &rank](std::uint64_t seed) {
               std::lock_guard<std::mutex> lock(mutex_);
-              check(of(rank).seed == seed, "one seed in a try");
+              check(of(rank).seed == seed, "one seed in an attempt");
               auto& session = sessions_[of(rank).session];
               check(session.seed == 0 || session.seed == seed, "the same seed on all ranks");
               session.seed = seed;
@@ -447,7 +450,7 @@ class Library {
 
   Context& of(const Rank& rank) { return contexts_[rank.number]; }
 
-  Failover::Obstacle chance(const char* why) { return {random_() % (6 * ranks_) == 0 ? why : ""}; }
+  ResumeRefusal chance(const char* reason) { return {random_() % (6 * ranks_) == 0 ? reason : ""}; }
 
   const std::size_t ranks_;
   std::mutex mutex_;
@@ -538,7 +541,7 @@ void callAll(const Ranks& ranks, Library& library, std::mt19937& random) {
   });
 }
 
-void tryMoments(unsigned seeds) {
+void failAtMoments(unsigned seeds) {
   constexpr std::uint64_t kJobs = 12;
   for (unsigned seed = 0; seed < seeds; ++seed) {
     std::mt19937 random(seed);
@@ -558,7 +561,7 @@ void tryMoments(unsigned seeds) {
 }
 
 /// The ranks return again and again, and none of them alone.
-void tryReturns(unsigned seeds) {
+void returnRepeatedly(unsigned seeds) {
   constexpr std::uint64_t kJobs = 120;
   std::uint64_t returns = 0;
   for (unsigned seed = 0; seed < seeds; ++seed) {
@@ -578,17 +581,17 @@ void tryReturns(unsigned seeds) {
   check(returns > seeds, "there are so many returns");
 }
 
-/// The ranks try to return at the first call after which they may, and after twice as many calls
-/// each time, for as long as that fails.
-void tryLater() {
+/// The first resume attempt is at call `firstAttempt`, and each later one at twice as many calls,
+/// while a rank refuses.
+void attemptLater() {
   const std::vector<std::uint64_t> expected{3, 6, 12, 24, 48, 96, 192, 384};
   std::array<std::uint64_t, 2> calls{};
-  std::array<std::vector<std::uint64_t>, 2> tries;
+  std::array<std::vector<std::uint64_t>, 2> attempts;
   Ranks ranks(2, expected.back(), [&](Rank& rank) {
-    return std::vector<Failover::Step>{[&](std::uint64_t /*seed*/) {
+    return std::vector<ResumeStep>{[&](std::uint64_t /*seed*/) {
       const auto number = static_cast<std::size_t>(rank.number);
-      tries.at(number).push_back(calls.at(number));
-      return Failover::Obstacle{tries.at(number).size() == expected.size() ? "" : "not yet"};
+      attempts.at(number).push_back(calls.at(number));
+      return ResumeRefusal{attempts.at(number).size() == expected.size() ? "" : "not yet"};
     }};
   });
   ranks[0].failover->suspend("the library died");
@@ -601,8 +604,8 @@ void tryLater() {
     check(rank.submit(call - 1), "the ranks return at last");
     rank.finish(call - 1, sumOf(2, call - 1));
   });
-  check(tries[0] == expected && tries[1] == expected, "the calls at which the ranks try to return");
-  checkSums(ranks, "tries that fail");
+  check(attempts[0] == expected && attempts[1] == expected, "the calls of the resume attempts");
+  checkSums(ranks, "refused resume attempts");
 }
 
 /// A caller that still copies its sum has the right one, also where the others have returned since.
@@ -777,27 +780,27 @@ void muteRank(int size, int mute, bool later) {
   });
 }
 
-/// Moments at which a rank gives up, or ends.
+/// Moments at which a rank aborts, or its process ends.
 enum class Moment { kStop, kRing, kSum, kStep, kReturn, kHalf };
 
-/// A rank gives up while the others recover, go over the ring, or return; or its process ends with
-/// messages that are half done. All others say which one, and at once.
-void giveUpLater(int size, int gone, Moment moment) {
+/// A rank aborts while the others recover, sum over the ring, or use the context again; or its
+/// process ends when half of a message has been sent. All others say at once which rank is gone.
+void abortLater(int size, int gone, Moment moment) {
   std::atomic<int> summed{0};
   Ranks ranks(size, 3, [&](Rank& rank) {
-    return std::vector<Failover::Step>{[&](std::uint64_t /*seed*/) {
+    return std::vector<ResumeStep>{[&](std::uint64_t /*seed*/) {
       if (rank.number == gone && moment == Moment::kStep) {
         until([&] { return summed >= 2 * size; });
-        rank.failover->giveUp("it was dropped");
+        rank.failover->abort("it was dropped");
       }
       rank.stopped = false;
-      return Failover::Obstacle{};
+      return ResumeRefusal{};
     }};
   });
   auto& first = ranks[gone];
-  const auto giveUp = [&first] { first.failover->giveUp("it was dropped"); };
+  const auto abort = [&first] { first.failover->abort("it was dropped"); };
   (moment == Moment::kStop ? first.onStop : first.onResume) =
-      moment == Moment::kStop || moment == Moment::kReturn ? std::function<void()>(giveUp) : [] {};
+      moment == Moment::kStop || moment == Moment::kReturn ? std::function<void()>(abort) : [] {};
   std::atomic<int> waiting{0};
   const auto isGone = [&](Rank& rank, std::uint64_t job) {
     ++waiting;
@@ -822,7 +825,7 @@ void giveUpLater(int size, int gone, Moment moment) {
           ranks.wires.cut(gone, switchml_delegate::kRecoveries);
           return;
         }
-        giveUp();
+        abort();
       }
       isGone(rank, 1);
       return;
@@ -838,7 +841,7 @@ void giveUpLater(int size, int gone, Moment moment) {
   });
 }
 
-/// The connection to the next rank closes when half of a message is sent.
+/// The connection to the successor closes when half of a message has been sent.
 void endInMessage() {
   Wires wires(3);
   switchml_delegate::RingCollectives ring(wires.of(0), switchml_delegate::kRecoveries, 0, 3);
@@ -870,7 +873,7 @@ void loseInMessage() {
   switchml_delegate::RingCollectives ring(wires, switchml_delegate::kRecoveries, 0, 3);
   const auto error = thrown([&] { ring.gather(7, kLimit); });
   check(error == "rank 2 is gone (closed)", error);
-  check(sent, "the message to the next rank is sent");
+  check(sent, "the message to the successor is sent");
 }
 
 /// A rank that ends with its last message spoils no message of the others: neither that message,
@@ -893,7 +896,7 @@ void endAfterLastMessage() {
   std::this_thread::sleep_for(kLate / 2);
   wires.cut(0);
   for (int i = 0; i < 2; ++i) {
-    rings[1]->lose();
+    rings[1]->losePredecessor();
     std::this_thread::sleep_for(6 * kLate);
   }
   broadcast(2);
@@ -902,7 +905,7 @@ void endAfterLastMessage() {
   check(values[1] == 7 && values[2] == 7, "all have the message");
 }
 
-/// Whoever waits for the others, or for a place in the window, hears that the group was aborted.
+/// A thread that waits for the other ranks, or for the window, throws when the group is aborted.
 void abortGroup() {
   Ranks ranks(2, 3);
   auto& rank = ranks[0];
@@ -929,7 +932,7 @@ void failToStop() {
   }
 }
 
-/// The last words of a rank are a line, whatever it sends.
+/// The reason in a final warning is printed as one line, whatever a rank sends.
 void hearNoise() {
   Ranks ranks(2, 1);
   std::array<char, 256> noise{};
@@ -945,8 +948,9 @@ void hearNoise() {
   }
 }
 
-/// A message for a sum that a rank has given up finds none of its memory: a sanitizer would tell.
-void giveUpSum() {
+/// A message that arrives after its sum timed out is not written to the memory of that sum: a
+/// sanitizer would report it.
+void timeOutSum() {
   Ranks ranks(2, 1);
   ranks[0].failover->suspend("the library died");
   for (const auto& rank : ranks.all) {
@@ -1009,15 +1013,15 @@ int main(int argc, char** argv) {
   } else if (what == "window") {
     keepWindow();
   } else if (what == "moments") {
-    tryMoments(static_cast<unsigned>(std::atoi(argv[2])));
+    failAtMoments(static_cast<unsigned>(std::atoi(argv[2])));
   } else if (what == "returns") {
-    tryLater();
+    attemptLater();
     copySlowly();
     closeInReturn();
     failBeforeOthersReturn();
     endOverRing(&Failover::close);
-    endOverRing(&Failover::giveUp);
-    tryReturns(static_cast<unsigned>(std::atoi(argv[2])));
+    endOverRing(&Failover::abort);
+    returnRepeatedly(static_cast<unsigned>(std::atoi(argv[2])));
   } else if (what == "gone") {
     for (int size = 2; size <= 4; ++size) {
       for (int gone = 0; gone < size; ++gone) {
@@ -1032,8 +1036,8 @@ int main(int argc, char** argv) {
       cases.emplace_back(muteRank, size, size - 1, true);
       for (const auto moment : {Moment::kStop, Moment::kRing, Moment::kSum, Moment::kStep,
                                 Moment::kReturn, Moment::kHalf}) {
-        cases.emplace_back(giveUpLater, size, size - 1, moment);
-        cases.emplace_back(giveUpLater, size, 0, moment);
+        cases.emplace_back(abortLater, size, size - 1, moment);
+        cases.emplace_back(abortLater, size, 0, moment);
       }
     }
     for (auto& one : cases) {
@@ -1045,7 +1049,7 @@ int main(int argc, char** argv) {
     abortGroup();
     failToStop();
     hearNoise();
-    giveUpSum();
+    timeOutSum();
     endEarly();
   } else {
     check(false, "usage: failover states RANKS|window|moments SEEDS|returns SEEDS|gone");

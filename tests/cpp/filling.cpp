@@ -14,11 +14,14 @@
 #include <string>
 #include <vector>
 
-#include "base/file.cpp"
-#include "base/host.hpp"
-#include "base/names.cpp"
-#include "base/reserved_cores.cpp"
+#include "base/file.hpp"
 #include "check.hpp"
+#include "host/addresses.hpp"
+#include "host/names.hpp"
+#include "host/process_cores.hpp"
+#include "host/reserved_cores.hpp"
+#include "host/substitution.hpp"
+#include "join/eal_options.hpp"
 
 using namespace switchml_delegate;
 

@@ -82,7 +82,7 @@ constexpr std::uint64_t kPart = 600;
 const int context = 0;
 
 /// A group that delegates, without other ranks. Its context runs.
-void delegating(std::shared_ptr<Recovery> recovery, std::shared_ptr<Liveness> liveness) {
+void delegating(std::shared_ptr<Failover> failover, std::shared_ptr<Heartbeat> heartbeat) {
   check(delegate() != nullptr, "the delegate");
   auto& own = process();
   switchml::Config config;
@@ -94,8 +94,8 @@ void delegating(std::shared_ptr<Recovery> recovery, std::shared_ptr<Liveness> li
   group.settings.chunkNumel = kPart;
   group.timeout = group.longest = std::chrono::minutes(1);
   group.workers = 1;
-  group.recovery = std::move(recovery);
-  group.liveness = std::move(liveness);
+  group.failover = std::move(failover);
+  group.heartbeat = std::move(heartbeat);
   own.claims.reservation.reserve();
   own.claims.reservation.delegate();
   own.runtime.begin(std::move(group));
@@ -257,10 +257,10 @@ void joined(const Lack& lack) {
 /// Two ranks with failover, of which one fails: nobody waits for ever.
 void suspended(const Lack& lack) {
   wires::Wires wires(2);
-  Failover::Counters counters;
+  FailoverCounters counters;
   std::vector<std::unique_ptr<Failover>> ranks;
   for (int rank = 0; rank < 2; ++rank) {
-    Failover::Delegate own;
+    Failover::Callbacks own;
     own.stop = [](const std::string&) {};
     own.copy = [](void* to, const void* from, std::size_t size) { std::memcpy(to, from, size); };
     own.say = [](const std::string&) {};
@@ -282,7 +282,7 @@ void suspended(const Lack& lack) {
         rank.redo(0, Element::kInt32, &word, 1, milliseconds(50), [] {});
         check(word == 2, "the sum");
       } catch (const std::exception& error) {
-        rank.giveUp(reasonOf(error));
+        rank.abort(reasonOf(error));
       }
     });
   }
@@ -322,10 +322,10 @@ Ring listeners() {
   return ring;
 }
 
-std::shared_ptr<Recovery> recovery() {
-  static auto& counters = *new Failover::Counters;
+std::shared_ptr<Failover> failover() {
+  static auto& counters = *new FailoverCounters;
   auto& runtime = process().runtime;
-  Failover::Delegate own;
+  Failover::Callbacks own;
   own.stop = [&runtime](const std::string& why) { runtime.suspend(why); };
   own.copy = [](void* to, const void* from, std::size_t size) { std::memcpy(to, from, size); };
   own.say = say;
@@ -337,7 +337,7 @@ template <void (*scenario)(const Lack&), bool recovers = false>
 void inGroup(const Lack& lack) {
   if (recovers) {
     const Heartbeat::Times times{std::chrono::seconds(5), std::chrono::minutes(1)};
-    delegating(recovery(), std::make_shared<Heartbeat>(listeners(), 0, 2, times));
+    delegating(failover(), std::make_shared<Heartbeat>(listeners(), 0, 2, times));
   } else {
     delegating(nullptr, nullptr);
   }

@@ -6,15 +6,16 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
 
-#include "base/file.cpp"
-#include "base/names.cpp"
-#include "base/reserved_cores.cpp"
+#include "base/file.hpp"
 #include "base/say.hpp"
 #include "check.hpp"
+#include "host/names.hpp"
+#include "host/reserved_cores.hpp"
 
 using namespace switchml_delegate;
 

@@ -23,6 +23,8 @@ from support.waiting import GROUP, descendants, stacks
 
 CPP = Path(__file__).parents[1] / "cpp"
 STRICT = ("-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror")
+CHECKED = ("-Wthread-safety",)
+"""What clang alone knows: that a thread holds the mutex of what it reads or writes."""
 LINK = ("-lswitchml-client", "-lglog", "-lboost_program_options", "-pthread")
 MARKS = """\
 #ifndef SWITCHML_DELEGATE_CLIENT
@@ -45,9 +47,10 @@ FAULTS = (
 """Arguments of the compiler for a library with faults."""
 # Without a sanitizer it is in the tests with a library that passes for the real one.
 BUILDS = {
-    "thread": (SANITIZING, SANITIZERS["thread"], *SANITIZED),
+    "thread": (SANITIZING, *CHECKED, SANITIZERS["thread"], *SANITIZED),
     "address": (
-        SANITIZING, SANITIZERS["address"], "-fno-sanitize-recover=all", *SANITIZED, "-DOTHER_ABI",
+        SANITIZING, *CHECKED, SANITIZERS["address"], "-fno-sanitize-recover=all", *SANITIZED,
+        "-DOTHER_ABI",
     ),
 }  # fmt: skip
 GROUP_MS = round(1000 * GROUP)
@@ -108,25 +111,27 @@ def compile_alone(name: str, directory: Path, sanitizer: str) -> Path:
     """Return a program of one source, without a library, in the directory where the C++ is."""
     out = directory / name
     flags = [*SANITIZED, SANITIZERS[sanitizer], "-fno-sanitize-recover=all", f"-I{directory}"]
-    command = [SANITIZING, *STRICT, *flags, str(CPP / f"{name}.cpp"), "-pthread", "-o", str(out)]
+    sources = [str(CPP / f"{name}.cpp"), str(directory / "parts.cpp")]
+    command = [SANITIZING, *STRICT, *CHECKED, *flags, *sources, "-pthread", "-o", str(out)]
     subprocess.run(command, check=True)
     return out
 
 
 def compile_mutants(
     name: str,
-    headers: Sequence[str],
+    sources: Sequence[str],
     mutants: Mapping[str, tuple[str, str]],
     directory: Path,
     *included: str,
 ) -> Path:
-    """Compile all mutants of headers into a program, which runs the one it is given.
+    """Compile all mutants of sources into a program, which runs the one it is given.
 
     They are one unit, each in a namespace of its own, as headers take most of a compiler's time. A
-    mutant is what is in the headers or in the test `name`, and what is there instead.
+    mutant is a text of the sources or of the test `name`, and the text that replaces it. `included`
+    are the headers that the sources need of other ones.
     """
     render(directory)
-    whole = "".join((directory / header).read_text() for header in headers)
+    whole = "".join((directory / source).read_text() for source in sources)
     tested = (CPP / f"{name}.cpp").read_text()
     unit = [*re.findall("#include <.*", whole + tested), *(f'#include "{one}"' for one in included)]
     unit.append("namespace switchml_delegate {}")
@@ -143,7 +148,8 @@ def compile_mutants(
     unit.append("int main(int count, char** words) {\n" + "\n".join(runs) + "\nreturn 0;\n}")
     program = directory / "mutants"
     program.with_suffix(".cpp").write_text("\n".join(unit))
-    paths = [f"-I{directory}", f"-I{CPP}", f"{program}.cpp", "-o", str(program)]
+    files = [f"{program}.cpp", str(directory / "parts.cpp")]
+    paths = [f"-I{directory}", f"-I{CPP}", *files, "-o", str(program)]
     subprocess.run(["g++", "-std=c++17", "-O0", "-w", *paths, "-pthread"], check=True)
     return program
 

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 SOURCES = Path(__file__).parents[2] / "templates" / "delegate" / "src"
-PARTS = ("base", "join", "sum", "recover", "report", "")
+PARTS = ("base", "host", "join", "recover", "sum", "report", "")
 """From the lowest to the top, which makes the whole of them."""
 FILES = sorted(path.relative_to(SOURCES).as_posix() for path in SOURCES.rglob("*.?pp"))
 WHOLE = "interface.cpp"
-UNIT = "unity.cpp"
-"""Compiles all other sources as one."""
+PARTS_UNIT, UNIT = "parts.cpp", "unity.cpp"
+"""The sources that need no client library, and all, each compiled as one."""
+UNITS = (PARTS_UNIT, UNIT)
 
 
 def includes(name: str) -> tuple[str, ...]:
@@ -27,7 +28,7 @@ def part(name: str) -> str:
     return name.rpartition("/")[0]
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if name != UNIT])
+@pytest.mark.parametrize("name", [name for name in FILES if name not in UNITS])
 def test_a_part_includes_itself_and_lower_ones(name: str) -> None:
     allowed = PARTS[: PARTS.index(part(name)) + 1]
     assert [one for one in includes(name) if part(one) not in allowed] == []
@@ -40,7 +41,7 @@ def test_no_include_runs_round() -> None:
 
 def test_all_sources_are_compiled() -> None:
     sources = [name for name in FILES if name.endswith(".cpp")]
-    assert sorted([*includes(UNIT), UNIT]) == sources
+    assert sorted([*includes(UNIT), *includes(PARTS_UNIT), UNIT]) == sources
 
 
 def test_no_part_has_the_one_instance() -> None:

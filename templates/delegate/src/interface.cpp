@@ -218,11 +218,11 @@ class Face final : public Interface {
     }
     own.claims.reservation.end();
     if (!own.runtime.library.lost()) {
-      if (group->recovery) {
-        group->recovery->leave();
+      if (group->failover) {
+        group->failover->leave();
       }
-      if (group->liveness) {
-        group->liveness->leave();
+      if (group->heartbeat) {
+        group->heartbeat->leave();
       }
     }
     own.claims.name.reset();

@@ -1,6 +1,7 @@
 #include "joining.hpp"
 
 #include "base/say.hpp"
+#include "host/host_name.hpp"
 #include "recover/failover.hpp"
 #include "recover/heartbeat.hpp"
 #include "sum/overflow.hpp"
@@ -20,19 +21,19 @@ constexpr const char* kOtherMade = "another process group is being made";
 constexpr const char* kOtherEnds = "the process group that delegated is ending";
 
 /// Steps by which a group uses the context again after a failure.
-std::vector<Failover::Step> stepsBack(const BringUp& bringUp) {
-  const auto obstacle = [](const Capabilities& found) { return Failover::Obstacle{found.words}; };
+std::vector<ResumeStep> stepsBack(const BringUp& bringUp) {
+  const auto obstacle = [](const Capabilities& found) { return ResumeRefusal{found.words}; };
   return {
       [own = bringUp](std::uint64_t /*seed*/) {
         auto& library = own.runtime.library;
         static_cast<void>(
             library.stoppedWithin(between(kStopAfterFailure, own.timeout), library.epoch()));
         if (const auto why = library.obstacle(); !why.empty()) {
-          return Failover::Obstacle{why, !startsAgain(own.config.general_)};
+          return ResumeRefusal{why, !startsAgain(own.config.general_)};
         }
         const auto reached = hasController(own.config) ? own.reachController() : Capabilities();
         const auto quiet = reached.able() ? own.awaitQuiet() : reached;
-        return Failover::Obstacle{quiet.words, !own.canAwaitQuiet()};
+        return ResumeRefusal{quiet.words, !own.canAwaitQuiet()};
       },
       [own = bringUp, obstacle](std::uint64_t /*seed*/) {
         return obstacle(own.start(std::min(own.timeout / 2, kStartAgain)));
@@ -62,7 +63,7 @@ class Joining {
   }
   ~Joining() {
     if (reserved_) {
-      group_.recovery.reset();  // could stop the context of the next group
+      group_.failover.reset();  // could stop the context of the next group
       parts_.claims.name.reset();
       parts_.claims.reservation.release();
     }
@@ -291,11 +292,11 @@ class Joining {
       if (settings_.failsOver) {
         auto back = bringUp();
         back.probing = std::min(back.probing, group_.longest);
-        group_.recovery = std::make_shared<Failover>(connected(), rank_, size_, timeout_,
+        group_.failover = std::make_shared<Failover>(connected(), rank_, size_, timeout_,
                                                      failoverOf(back), parts_.statistics.failover);
       }
       if (usesSwitch(general())) {
-        group_.liveness = std::make_shared<Heartbeat>(connected(), rank_, size_, kHeartbeatTimes);
+        group_.heartbeat = std::make_shared<Heartbeat>(connected(), rank_, size_, kHeartbeatTimes);
       }
     } catch (const std::exception& error) {
       return Capabilities::unable(text("the ranks cannot be connected: ", error.what()));
@@ -303,9 +304,9 @@ class Joining {
     return {};
   }
 
-  static Failover::Delegate failoverOf(const BringUp& back) {
+  static Failover::Callbacks failoverOf(const BringUp& back) {
     auto& runtime = back.runtime;
-    Failover::Delegate out;
+    Failover::Callbacks out;
     out.stop = [&runtime](const std::string& why) { runtime.suspend(why); };
     out.copy = [](void* to, const void* from, std::size_t bytes) {
       constexpr auto kWord = sizeof(std::int32_t);
@@ -315,7 +316,7 @@ class Joining {
       });
     };
     out.say = say;
-    out.steps = stepsBack(back);
+    out.resumeSteps = stepsBack(back);
     out.resume = [&runtime] { runtime.state.resume(); };
     return out;
   }
@@ -360,8 +361,8 @@ class Joining {
   }
 
   void delegate() {
-    if (group_.liveness) {
-      group_.liveness->begin();
+    if (group_.heartbeat) {
+      group_.heartbeat->begin();
     }
     group_.firstSequence = parts_.runtime.order.take(0);
     const auto* const context = group_.contexts[0];

@@ -84,9 +84,9 @@ def test_no_lock_of_a_part_is_held(name: str, scenarios: tuple[str, ...], tmp_pa
     """Also without a library, where each message can be late."""
     render_checked(tmp_path)
     program = tmp_path / name
-    sources = [str(CPP / f"{name}.cpp"), str(CPP / "locks.cpp")]
+    files = (CPP / f"{name}.cpp", CPP / "locks.cpp", tmp_path / "parts.cpp")
     flags = ["-std=c++17", "-O0", "-Wall", "-Wextra", "-Werror", *RULE, f"-I{tmp_path}"]
-    command = ["clang++", *flags, *sources, "-pthread", "-ldl", "-o", str(program)]
+    command = ["clang++", *flags, *map(str, files), "-pthread", "-ldl", "-o", str(program)]
     subprocess.run(command, check=True)
     for scenario in scenarios:
         done = subprocess.run(

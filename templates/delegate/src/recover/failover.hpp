@@ -1,265 +1,139 @@
-/// Failover of a group whose context has failed: its ranks go on over Gloo, and return.
-///
-/// The jobs of a group have numbers 0, 1, 2, ... on all ranks alike. A rank submits job j only when
-/// it has finished j - kWindow, and a job finishes on any rank only after all have submitted it. So
-/// no rank has finished more than kWindow jobs that another has not. The library reads the caller's
-/// memory and writes to memory of its own, whose sum is copied to the caller. So the caller's
-/// memory has the input of each job under way, and a rank keeps the sums of the kResults jobs that
-/// it finished last. After a failure the library may read the input until its context has stopped.
-///
-/// After a failure:
-///   1. A rank that fails finishes nothing any more, stops its context, and warns the next one in a
-///      ring of all ranks, which does the same. Each rank has a thread that waits for this, so a
-///      rank without jobs learns of it at once, and nobody waits for its next call. Where nothing
-///      fails, that thread costs nothing.
-///   2. The ranks exchange how many jobs they have finished. A sum that one of them has is
-///      sent to all. So a sum that one rank has returned is what all return.
-///   3. The other jobs are summed over the ring, in the order of their numbers.
-/// A rank that does not answer is gone: then all throw. So is one whose calls have failed for good.
-/// Who gives up, at any time, sends a last warning, which each rank passes on before it throws.
-///
-/// Calls are counted from the first one without a job before the first of 3, so their numbers are
-/// the same on all ranks. At the calls 64, 128, 256, ... the ranks try to use the context again. No
-/// later job is submitted meanwhile, and none before is left, so all ranks are at the same place in
-/// the order of the jobs. They take one step after another, and each is begun when all ranks have
-/// ended the one before: the context has stopped; it starts anew; a pattern is summed rightly.
-/// Where a rank cannot, all go on over the ring until the next try.
-///
-/// tests/support/failover_model.py, return_model.py and warning_model.py search all states of two
-/// and three ranks.
+/// Failover of a group: if its context fails, its ranks sum over Gloo, and later use it again.
 #pragma once
 
 #include <array>
-#include <map>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
-#include <random>
+#include <string>
+#include <thread>
+#include <vector>
 
+#include "SwitchMLInterface.hpp"
+#include "base/mutex.hpp"
+#include "recover/counters.hpp"
+#include "recover/messages.hpp"
+#include "recover/resume.hpp"
 #include "recover/ring.hpp"
-#include "sum/recovery.hpp"
+#include "recover/transfer.hpp"
 
 namespace switchml_delegate {
 
-/// Failover of one rank of a group. It calls the delegate without a lock of its own.
-class Failover final : public Recovery {
+/// Failover of one rank. The jobs of a group have numbers 0, 1, 2, ... on all ranks alike.
+///
+/// While the context runs:
+///   1. admit() gives a job memory for its sum. The library reads the caller's memory and writes to
+///      this memory. So the caller's memory has the input until the job is finished.
+///   2. take() copies the sum to the caller, and the job is finished. Jobs finish in their order.
+///   3. Job j is admitted when job j - kWindow is finished, and the library completes a job when
+///   all
+///      ranks have submitted it. So a rank is at most kWindow finished jobs ahead of another rank.
+///      Each rank keeps the sums of the kResults jobs that it finished last.
+///
+/// After a failure:
+///   1. A rank whose context fails, or that receives a warning from its predecessor in a ring of
+///   all
+///      ranks, stops its context, and warns its successor. It finishes no more jobs of the library,
+///      which may read the inputs until the context has stopped. A thread receives the warnings, so
+///      a rank without jobs is warned at once, and no rank waits for the next call of another one.
+///   2. A rank that has warned its successor and was warned exchanges with all ranks how many jobs
+///      they have finished. A rank that has finished the most sends its sums of those jobs to all.
+///      So a sum that one rank has returned is the sum that all ranks return.
+///   3. The ranks sum the other jobs over the ring, in the order of their numbers.
+///
+/// If a rank does not answer, or its calls have failed for good, all ranks throw. A rank that
+/// aborts sends a final warning; every rank forwards it before it throws.
+///
+/// How the ranks use the context again:
+///   1. Calls are counted from the first call all of whose jobs are summed over the ring, so a call
+///      has the same number on all ranks.
+///   2. The first job of calls 64, 128, 256, ... is a resume attempt. It waits until all earlier
+///      jobs are finished, and no later job is submitted meanwhile. So all ranks are at the same
+///      job.
+///   3. The ranks take the steps of takeResumeSteps(): the context has stopped; it starts anew; the
+///      sum of a pattern is right.
+///   4. If all ranks complete all steps, they submit jobs to the library again, from this job on.
+///   If
+///      a rank refuses, all ranks sum over the ring until the next attempt.
+///
+///     kRunning ──▶ kSuspended ──▶ kWarned ──▶ kRing ──▶ kRunning
+///         └────────────┴─────────────┴──────────┴──▶ kClosing ──▶ kClosed
+///                                                        │           │
+///                                                        ▼           ▼
+///                                                    kLeaving ──▶  kLeft
+///
+/// tests/support/failover_model.py, return_model.py and warning_model.py search all states of two
+/// and three ranks.
+///
+/// One thread at a time calls admit(), in the order of the jobs. Any thread calls the other
+/// functions. The callbacks, and Gloo, are called without the mutex.
+class Failover {
  public:
+  using Memory = std::shared_ptr<std::uint64_t[]>;
   using Milliseconds = std::chrono::milliseconds;
-  using Clock = std::chrono::steady_clock;
 
-  /// Jobs under way at most.
+  /// Maximum number of jobs that are admitted and not finished.
   static constexpr std::uint64_t kWindow = 2;
-  /// Finished jobs whose sums are kept.
+  /// Number of finished jobs whose sums are kept.
   static constexpr std::uint64_t kResults = kWindow;
 
-  /// Why a rank does not use its context again. Empty where it does.
-  struct Obstacle {
-    std::string why;
-    bool stays = false;  // it will be there at each later try
-  };
-  /// A step of a try. `seed` is the same on all ranks but in the first step, and another in each
-  /// try.
-  using Step = std::function<Obstacle(std::uint64_t seed)>;
-
-  struct Delegate {
-    /// Stops the context. What it finishes from then on is not taken.
-    std::function<void(const std::string& why)> stop;
+  struct Callbacks {
+    /// Stops the context. Sums that the library completes later are not taken.
+    std::function<void(const std::string& reason)> stop;
     /// Copies bytes that do not overlap.
     std::function<void(void* to, const void* from, std::size_t bytes)> copy;
-    /// Says a line on rank 0.
+    /// Prints a line, on rank 0 only.
     std::function<void(const std::string& line)> say;
-    /// Steps after which the context is used again. The first one leaves it stopped.
-    std::vector<Step> steps{};
-    /// Called when the ranks have agreed to use it, before the first job.
+    /// Steps of a resume attempt. The first step leaves the context stopped.
+    std::vector<ResumeStep> resumeSteps{};
+    /// Called when all ranks have completed the steps, before the first job.
     std::function<void()> resume{};
-    /// Call after a failure at which this is first tried: one that no rank has submitted yet.
-    std::uint64_t firstTry = 64;
+    /// Call of the first resume attempt: one that no rank has submitted when the context fails.
+    std::uint64_t firstAttempt = 64;
   };
 
-  /// Counters of all groups of a process.
-  struct Counters {
-    std::atomic<std::uint64_t> failovers{0};
-    std::atomic<std::uint64_t> returns{0};  // after which the context was used again
-    std::atomic<std::uint64_t> redone{0};   // jobs that were under way when the context failed
-    std::atomic<std::uint64_t> calls{0};    // of which a job was summed over the ring
-    std::atomic<std::int64_t> ended{0};     // milliseconds of failovers that have ended
-    std::atomic<std::int64_t> since{0};     // when the one that has not began, or 0
-
-    double seconds() const {
-      const auto begun = since.load();
-      return static_cast<double>(ended.load() + (begun == 0 ? 0 : now() - begun)) / 1000;
-    }
-
-    void end() {
-      if (const auto begun = since.exchange(0); begun != 0) {
-        ended += now() - begun;
-      }
-    }
-  };
-
-  /// `limit`: how long other ranks may take to answer.
-  Failover(const Ring& ring, int rank, int size, Milliseconds limit, Delegate delegate,
-           Counters& counters)
-      : rank_(rank),
-        limit_(limit),
-        delegate_(std::move(delegate)),
-        counters_(counters),
-        ring_(ring),
-        collectives_(ring, kRecoveries, rank, size),
-        callsBefore_(counters.calls),
-        secondsBefore_(counters.seconds()) {
-    receive();
-    try {
-      threads_.emplace_back([this] { listen(); });
-      threads_.emplace_back([this] { watch(); });
-    } catch (...) {
-      leave();
-      throw;
-    }
-  }
-
-  ~Failover() override { leave(); }
+  /// `limit`: maximum time that another rank takes to answer.
+  Failover(const Ring& ring, int rank, int size, Milliseconds limit, Callbacks callbacks,
+           FailoverCounters& counters);
+  ~Failover();
   Failover(const Failover&) = delete;
   Failover& operator=(const Failover&) = delete;
 
-  Memory admit(std::uint64_t job, bool begins, std::size_t bytes) override {
-    std::unique_lock<std::mutex> lock(mutex_);
-    auto& slot = slotOf(job);
-    Memory larger;
-    for (std::uint64_t counted = 0;;) {
-      changed_.wait(lock, [&] {
-        return state_ != State::kRunning || (job < finished_ + kWindow && !slot.used);
-      });
-      awaitRing(lock);
-      if (state_ == State::kRunning && slot.capacity < bytes && !larger) {
-        lock.unlock();
-        larger = Memory(new std::uint64_t[bytes / sizeof(std::uint64_t) + 1]);
-        lock.lock();
-        continue;
-      }
-      if (state_ != State::kRing || counted == failures_) {
-        break;
-      }
-      counted = failures_;
-      if (!begins || !isTry(++calls_) || !tries_) {
-        break;
-      }
-      changed_.wait(lock,
-                    [&] { return state_ != State::kRing || (next_ == job && received_.empty()); });
-      if (state_ == State::kRing) {
-        tryToReturn(job, lock);
-      }
-    }
-    if (state_ != State::kRunning) {
-      return nullptr;
-    }
-    if (slot.capacity < bytes) {
-      slot.memory = std::move(larger);
-      slot.capacity = bytes;
-    }
-    slot.bytes = bytes;
-    slot.used = true;
-    slot.begins = begins;
-    admitted_ = job + 1;
-    return slot.memory;
-  }
+  /// Returns memory for the sum of a job, once fewer than kWindow jobs are admitted and not
+  /// finished. The caller keeps the memory for as long as the library may write to it. Returns null
+  /// if the job does not go to the library. `beginsCall`: it is the first job of a call.
+  Memory admit(std::uint64_t job, bool beginsCall, std::size_t bytes) EXCLUDES(mutex_);
 
-  bool take(std::uint64_t job, void* data) override {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return state_ != State::kRunning || finished_ == job; });
-    if (state_ != State::kRunning) {
-      return false;
-    }
-    ++finished_;
-    auto& slot = slotOf(job);
-    const auto memory = slot.memory;
-    const auto bytes = slot.bytes;
-    lock.unlock();
-    changed_.notify_all();
-    delegate_.copy(data, memory.get(), bytes);
-    lock.lock();
-    slot.used = slot.used && slot.memory != memory;  // another session's may be there
-    changed_.notify_all();
-    return true;
-  }
+  /// Copies the sum that the library has completed to `data`, when all jobs before are finished.
+  /// Returns false after a failure: the sum of the library is not to be used.
+  bool take(std::uint64_t job, void* data) EXCLUDES(mutex_);
 
-  void suspend(const std::string& why) noexcept override { suspend(warningOf(why)); }
+  /// Suspends the use of the context, and warns the other ranks.
+  void suspend(const std::string& reason) noexcept EXCLUDES(mutex_);
 
-  void giveUp(const std::string& why) noexcept override {
-    finish(textOrNone([&] { return why; }), textOrNone([&] { return goneText(rank_, why); }));
-  }
-
+  /// Replaces `data`, the input of a job that was not taken, by the sum. Throws std::runtime_error
+  /// if there is none. `limit` is for each message. `prepare` is called before the data is summed
+  /// over the ring, when no rank can take the library's sum any more.
   void redo(std::uint64_t job, Element element, void* data, std::uint64_t numel, Milliseconds limit,
-            const std::function<void()>& prepare) override {
-    std::unique_lock<std::mutex> lock(mutex_);
-    awaitRing(lock);
-    changed_.wait(lock, [&] {
-      return isClosed() || (state_ == State::kRing && (job == next_ || received_.count(job) != 0));
-    });
-    if (isClosed()) {
-      throw std::runtime_error(why_);
-    }
-    if (job < admitted_) {
-      ++counters_.redone;
-    }
-    if (const auto found = received_.find(job); found != received_.end()) {
-      const auto sum = std::move(found->second);
-      received_.erase(found);
-      lock.unlock();
-      changed_.notify_all();
-      delegate_.copy(data, sum.data(), sum.size());
-      return;
-    }
-    lock.unlock();
-    prepare();
-    try {
-      if (element == Element::kFloat32) {
-        collectives_.sum(static_cast<float*>(data), numel, limit);
-      } else {
-        collectives_.sum(static_cast<std::int32_t*>(data), numel, limit);
-      }
-    } catch (const std::exception& error) {
-      fail(reasonOf(error));
-      lock.lock();
-      throw std::runtime_error(why_);
-    }
-    lock.lock();
-    ++next_;
-    changed_.notify_all();
-  }
+            const std::function<void()>& prepare) EXCLUDES(mutex_);
 
-  void close(const std::string& why) noexcept override {
-    finish(textOrNone([&] { return why; }), {});
-    receiving_.abort();
-    const std::lock_guard<std::mutex> lock(mutex_);
-    state_ = isFinished() ? State::kLeft : State::kLeaving;
-    changed_.notify_all();
-  }
+  /// Closes the failover, and warns the other ranks at once: they throw as well.
+  void abort(const std::string& reason) noexcept EXCLUDES(mutex_);
 
-  void leave() noexcept override {
-    close(textOrNone([] { return "the process group has ended"; }));
-    for (auto& thread : threads_) {
-      thread.join();
-    }
-    threads_.clear();
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return isFinished(); });
-    slots_ = {};
-    lock.unlock();
-    receiving_.end();
-    sending_.end();
-    collectives_.release();
-    ring_ = {};
-  }
+  /// Closes the failover: ends all waiting, sums nothing any more, and warns nobody.
+  void close(const std::string& reason) noexcept EXCLUDES(mutex_);
+
+  /// Closes the failover, and releases the connections.
+  void leave() noexcept EXCLUDES(mutex_);
 
  private:
-  /// kRunning: with the context. kSuspended: it has failed. kWarned: the next rank knows of it.
-  /// kRing: the ranks go on over the ring. From kClosing on all calls throw. kLeaving and kLeft:
-  /// the same as kClosing and kClosed, and nobody waits for the connections any more.
-  ///
-  ///     kRunning ──▶ kSuspended ──▶ kWarned ──▶ kRing ──▶ kRunning
-  ///         └────────────┴─────────────┴──────────┴──▶ kClosing ──▶ kClosed
-  ///                                                        │           │
-  ///                                                        ▼           ▼
-  ///                                                    kLeaving ──▶  kLeft
+  /// kRunning: the context is used. kSuspended: it has failed. kWarned: the successor is warned.
+  /// kRing: the ranks sum over the ring. From kClosing on all calls throw; in kClosed the other
+  /// ranks are warned as well. kLeaving and kLeft: kClosing and kClosed after close(), when nobody
+  /// waits for the connections any more.
   enum class State : std::uint8_t {
     kRunning,
     kSuspended,
@@ -271,370 +145,100 @@ class Failover final : public Recovery {
     kLeft
   };
 
-  bool isSuspended() const { return state_ == State::kSuspended || state_ == State::kWarned; }
-  bool isClosed() const { return state_ >= State::kClosing; }
-  bool isFinished() const { return state_ >= State::kClosed; }
-
+  /// Memory of a job that is not finished, or was finished last.
   struct Slot {
+    /// kFree: of no job, or the sum has been copied to the caller. kPending: the job is admitted.
+    /// kReceived: another rank has sent the sum, which the caller has not taken yet.
+    enum class Use : std::uint8_t { kFree, kPending, kReceived };
+
+    Use use = Use::kFree;
+    bool beginsCall = false;
     Memory memory;
     std::size_t capacity = 0;
     std::size_t bytes = 0;
-    bool used = false;    // until its sum is copied
-    bool begins = false;  // a call
   };
+  using Slots = std::array<Slot, kWindow + kResults>;
 
-  /// First rank that failed, as far as the sender knows, and why. After the last one all throw.
-  struct Warning {
-    std::int32_t rank = 0;
-    char last = 0;
-    char why[251] = "";
-  };
-
-  /// Answer of a rank to the others after a step.
-  struct Answer {
-    std::uint64_t seed = 0;
-    char stays = 0;
-    char why[247] = "";
-  };
-
-  /// Words of a rank, which need not have an end.
-  template <std::size_t N>
-  static std::string wordsOf(const char (&why)[N]) noexcept {
-    return textOrNone([&why] { return printable({why, strnlen(why, N)}); });
+  bool isSuspended() const REQUIRES(mutex_) {
+    return state_ == State::kSuspended || state_ == State::kWarned;
   }
+  bool isClosed() const REQUIRES(mutex_) { return state_ >= State::kClosing; }
+  bool isFinished() const REQUIRES(mutex_) { return state_ >= State::kClosed; }
+  bool isWarned() const REQUIRES(mutex_) { return warning_ || !lost_.empty(); }
+  bool hasReceived() const REQUIRES(mutex_);
+  static Slot& slotOf(Slots& slots, std::uint64_t job) { return slots.at(job % slots.size()); }
+  bool isResumeAttempt(std::uint64_t call) const;
 
-  /// Closes it. The next rank receives `news`, if there are any, before messages to it are ended.
-  /// Returns the state before.
-  State finish(std::string why, const std::string& news) noexcept {
-    std::unique_lock<std::mutex> lock(mutex_);
-    const auto before = state_;
-    if (isClosed()) {
-      return before;
-    }
-    state_ = State::kClosing;
-    why_ = std::move(why);  // which nobody changes from here on
-    lock.unlock();
-    changed_.notify_all();
-    counters_.end();
-    if (!news.empty()) {
-      warnLast(news);
-    }
-    collectives_.abort();
-    std::string line;
-    std::function<void(const std::string&)> say;  // this may end as soon as it is closed
-    if (before == State::kRing && rank_ == 0) {
-      quietly([&] {
-        line = text(why_, "; ", counters_.calls - callsBefore_, " allreduces went over Gloo, in ",
-                    counters_.seconds() - secondsBefore_, " s");
-        say = delegate_.say;
-      });
-    }
-    lock.lock();
-    state_ = state_ == State::kLeaving ? State::kLeft : State::kClosed;
-    changed_.notify_all();
-    lock.unlock();
-    if (say) {
-      quietly([&] { say(line); });
-    }
-    return before;
-  }
+  /// Closes the failover, and returns the state before. The successor receives `finalWarning`,
+  /// unless it is empty, before messages to it are ended.
+  State shutDown(std::string reason, const std::string& finalWarning) noexcept EXCLUDES(mutex_);
 
-  /// Closes it where the ranks cannot go on, and warns the next one.
-  State fail(const std::string& why) noexcept {
-    std::unique_lock<std::mutex> lock(mutex_);
-    const auto first =
-        isSuspended() ? textOrNone([this] { return reason() + "; "; }) : std::string();
-    lock.unlock();
-    return finish(
-        textOrNone([&] { return text(first, "the ranks cannot go on over Gloo: ", why); }), why);
-  }
+  /// Closes the failover because the ranks cannot go on, and warns the successor.
+  State fail(const std::string& reason) noexcept EXCLUDES(mutex_);
 
-  bool isTry(std::uint64_t call) const {
-    const auto first = delegate_.firstTry;
-    return call >= first && call % first == 0 && (call / first & (call / first - 1)) == 0;
-  }
+  void suspend(const Warning& warning) noexcept EXCLUDES(mutex_);
+  Warning warningOf(const std::string& reason) const noexcept;
+  void sendFinalWarning(const std::string& reason) noexcept;
 
-  static std::int64_t now() {
-    return std::chrono::duration_cast<Milliseconds>(Clock::now().time_since_epoch()).count();
-  }
+  /// Returns when a failure has been recovered from. The predecessor has `limit_` to warn this
+  /// rank; else the predecessor is gone. `lock` holds mutex_.
+  void awaitRecovery(MutexLock& lock) REQUIRES(mutex_);
 
-  Slot& slotOf(std::uint64_t job) { return slots_.at(job % slots_.size()); }
+  void receiveWarning();
 
-  void suspend(const Warning& warning) noexcept {
-    std::unique_lock<std::mutex> lock(mutex_);
-    if (state_ != State::kRunning) {
-      return;
-    }
-    state_ = State::kSuspended;
-    cause_ = warning;
-    lock.unlock();
-    changed_.notify_all();
-    counters_.since = now();
-    ++counters_.failovers;
-    try {
-      delegate_.stop(reason());
-    } catch (const std::exception& error) {  // no memory: nobody would be warned
-      fail(reasonOf(error));
-      return;
-    }
-    sending_.begin([this] { return ring_.send(kWarnings, &cause_, sizeof cause_); });
-    lock.lock();
-    state_ = state_ == State::kSuspended ? State::kWarned : state_;
-    changed_.notify_all();
-  }
+  /// Receives the warnings of the predecessor, whatever this rank does. Runs in the thread
+  /// swml-warnings, until the failover is closed or the predecessor is gone.
+  void receiveWarnings() EXCLUDES(mutex_);
 
-  Warning warningOf(const std::string& why) const noexcept {
-    Warning warning;
-    warning.rank = rank_;
-    why.copy(warning.why, sizeof warning.why - 1);
-    return warning;
-  }
+  /// Recovers each time that this rank has warned its successor, and was warned. Runs in the thread
+  /// swml-recovery, until the failover is closed.
+  void awaitFailures() EXCLUDES(mutex_);
+  void recover() noexcept EXCLUDES(mutex_);
 
-  void warnLast(const std::string& why) noexcept {
-    auto warning = warningOf(why);
-    warning.last = 1;
-    PendingTransfer message;
-    try {
-      message.begin([&] { return ring_.send(kWarnings, &warning, sizeof warning); });
-      message.wait(kPassedOn);
-    } catch (const std::exception&) {  // the ranks behind the next one miss it themselves
-    }
-  }
+  /// Exchanges the sums of the jobs from `low` to before `high`, which `root` has finished. Returns
+  /// those that this rank lacks.
+  Slots shareSums(std::uint64_t low, std::uint64_t high, std::size_t root) EXCLUDES(mutex_);
 
-  /// Called with the mutex held. Waits until a failure has been recovered from. The rank before
-  /// this one has `limit_` to warn it; else it is gone.
-  void awaitRing(std::unique_lock<std::mutex>& lock) {
-    const bool inTime = changed_.wait_for(lock, limit_, [this] { return !isSuspended() || news_; });
-    if (!inTime && missed_.empty()) {
-      missed_ = text("nothing came from it within ", limit_.count(), " ms");
-      changed_.notify_all();
-    }
-    changed_.wait(lock, [this] { return !isSuspended(); });
-  }
+  /// Tries to use the context again from `job` on, together with all ranks.
+  void attemptResume(std::uint64_t job, std::uint64_t call) EXCLUDES(mutex_);
 
-  void receive() {
-    receiving_.begin([this] { return ring_.receive(kWarnings, &incoming_, sizeof incoming_); });
-  }
+  /// Called when all ranks use their contexts again. Returns false if the failover was closed
+  /// meanwhile.
+  bool resume(std::uint64_t job) EXCLUDES(mutex_);
 
-  /// Receives the warnings of the rank before this one, whatever this one does.
-  void listen() {
-    try {
-      while (receiving_.wait()) {
-        const auto warning = incoming_;
-        receive();
-        if (warning.last != 0) {
-          if (fail(wordsOf(warning.why)) == State::kRunning) {
-            delegate_.stop(wordsOf(warning.why));
-          }
-          continue;
-        }
-        std::unique_lock<std::mutex> lock(mutex_);
-        news_ = warning;
-        lock.unlock();
-        changed_.notify_all();
-        suspend(warning);
-      }
-    } catch (const std::exception& error) {
-      // That rank is gone. It may have ended after its last job, so this alone is no failure.
-      collectives_.lose();
-      auto missed = reasonOf(error);
-      const std::lock_guard<std::mutex> lock(mutex_);
-      missed_ = std::move(missed);
-      changed_.notify_all();
-    }
-  }
-
-  /// Recovers each time that this rank has warned the next one, and was warned.
-  void watch() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [this] {
-        return isFinished() || (state_ == State::kWarned && (news_ || !missed_.empty()));
-      });
-      if (isFinished()) {
-        // Gloo's thread spins on the rest of a message that was aborted.
-        if (!changed_.wait_for(lock, kPassedOn, [this] { return state_ == State::kLeft; }) &&
-            ring_.close) {
-          lock.unlock();
-          ring_.close();
-        }
-        return;
-      }
-      const auto missed = std::exchange(missed_, {});
-      const bool warned = news_.has_value();
-      lock.unlock();
-      if (warned) {
-        recover();
-      } else {
-        fail(textOrNone([&] { return goneText(collectives_.before(), missed); }));
-      }
-      lock.lock();
-    }
-  }
-
-  void recover() noexcept {
-    try {
-      // A rank that misses a warning says so before others miss that rank.
-      const auto finished = collectives_.gather(finished_, limit_ + kPassedOn);
-      const auto most = std::max_element(finished.begin(), finished.end());
-      auto received = share(*std::min_element(finished.begin(), finished.end()), *most,
-                            static_cast<std::size_t>(most - finished.begin()));
-      std::unique_lock<std::mutex> lock(mutex_);
-      if (state_ != State::kWarned) {
-        return;
-      }
-      state_ = State::kRing;
-      news_.reset();
-      next_ = *most;
-      received_ = std::move(received);
-      ++failures_;
-      calls_ = 0;
-      for (auto job = next_; job < admitted_; ++job) {
-        calls_ += slotOf(job).begins ? 1 : 0;
-      }
-      slots_ = {};
-      lock.unlock();
-      changed_.notify_all();
-      if (rank_ == 0) {
-        quietly([this] {
-          delegate_.say(text("warning: ", reason(), "; allreduce goes over Gloo from here on"));
-        });
-      }
-    } catch (const std::exception& error) {
-      fail(reasonOf(error));
-    }
-  }
-
-  /// Called with the mutex held, where all ranks have the sums of all jobs before `job`, and have
-  /// submitted none after it.
-  void tryToReturn(std::uint64_t job, std::unique_lock<std::mutex>& lock) {
-    const auto call = calls_;
-    lock.unlock();
-    try {
-      Answer objection;
-      const auto rank = agree(objection);
-      std::string line;
-      if (objection.why[0] != '\0') {
-        delegate_.stop(reason());
-        line = text("warning: call ", call, " after the failure: rank ", rank, ": ",
-                    wordsOf(objection.why), "; ", kStaysWithGloo,
-                    tries_ ? text(", and SwitchML is tried again at call ", 2 * call) : "");
-      } else if (resume(job)) {
-        line = text("allreduce returns to SwitchML at call ", call, " after the failure");
-      }
-      if (rank_ == 0 && !line.empty()) {
-        delegate_.say(line);
-      }
-    } catch (const std::exception& error) {
-      fail(reasonOf(error));
-    }
-    lock.lock();
-  }
-
-  /// Takes the steps with all other ranks, up to the first one that fails somewhere. Returns the
-  /// first rank there, if there is one.
-  std::size_t agree(Answer& objection) {
-    std::random_device device;
-    std::uint64_t seed = std::uint64_t{device()} << 32U | (device() & UINT32_MAX);
-    for (const auto& step : delegate_.steps) {
-      Obstacle obstacle;
-      try {
-        obstacle = step(seed);
-      } catch (const std::exception& error) {
-        obstacle.why = text("SwitchML cannot be started: ", error.what());
-      }
-      Answer own;
-      own.seed = seed;
-      own.stays = obstacle.stays ? 1 : 0;
-      obstacle.why.copy(own.why, sizeof own.why - 1);
-      const auto all = collectives_.gather(own, limit_);
-      seed = all[0].seed;
-      for (std::size_t rank = 0; rank < all.size(); ++rank) {
-        if (all[rank].why[0] != '\0') {
-          objection = all[rank];
-          tries_ =
-              std::none_of(all.begin(), all.end(), [](const Answer& one) { return one.stays; });
-          return rank;
-        }
-      }
-    }
-    return 0;
-  }
-
-  /// All ranks use their contexts again. False where the group was closed meanwhile.
-  bool resume(std::uint64_t job) {
-    delegate_.resume();
-    std::unique_lock<std::mutex> lock(mutex_);
-    if (state_ != State::kRing) {
-      return false;
-    }
-    counters_.end();
-    ++counters_.returns;
-    admitted_ = finished_ = job;
-    state_ = State::kRunning;
-    // The rank before this one may have returned, and failed again, already.
-    const auto news = news_;
-    lock.unlock();
-    changed_.notify_all();
-    if (news) {
-      suspend(*news);
-    }
-    return true;
-  }
-
-  std::string reason() const { return text("rank ", cause_.rank, ": ", wordsOf(cause_.why)); }
-
-  /// Sums of the jobs from `low` to before `high`, which `root` has finished, as far as this rank
-  /// lacks them.
-  std::map<std::uint64_t, std::vector<char>> share(std::uint64_t low, std::uint64_t high,
-                                                   std::size_t root) {
-    std::map<std::uint64_t, std::vector<char>> received;
-    for (auto job = low; job < high; ++job) {
-      const auto& slot = slotOf(job);
-      const auto* const own = reinterpret_cast<const char*>(slot.memory.get());
-      std::vector<char> sum(slot.bytes);
-      if (job < finished_) {
-        std::copy(own, own + slot.bytes, sum.begin());
-      }
-      collectives_.broadcast(root, sum.data(), sum.size(), limit_);
-      if (job >= finished_) {
-        received.emplace(job, std::move(sum));
-      } else if (!std::equal(sum.begin(), sum.end(), own)) {
-        throw std::runtime_error("SwitchML has given them different sums");
-      }
-    }
-    return received;
-  }
+  static std::string causeText(const Warning& cause);
 
   const std::int32_t rank_;
   const Milliseconds limit_;
-  const Delegate delegate_;
-  Counters& counters_;
+  const Callbacks callbacks_;
+  FailoverCounters& counters_;
   Ring ring_;
   RingCollectives collectives_;
-  const std::uint64_t callsBefore_;
+  const std::uint64_t callsBefore_;  // counters of earlier groups
   const double secondsBefore_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  State state_ = State::kRunning;
-  std::optional<Warning> news_;  // of the rank before, from which this has yet to recover
-  std::string missed_;           // why no more come
-  std::string why_;
-  std::array<Slot, kWindow + kResults> slots_;
-  std::uint64_t admitted_ = 0;
-  std::uint64_t finished_ = 0;
-  std::uint64_t next_ = 0;      // job of the ring
-  std::uint64_t failures_ = 0;  // after which the ring was used
-  std::uint64_t calls_ = 0;     // since the newest of them
-  bool tries_ = true;           // to return
-  std::map<std::uint64_t, std::vector<char>> received_;
+  Mutex mutex_;
+  Condition changed_;
+  State state_ GUARDED_BY(mutex_) = State::kRunning;
+  std::optional<Warning> warning_ GUARDED_BY(mutex_);  // received, and not recovered from yet
+  std::string lost_ GUARDED_BY(mutex_);                // why no more warnings can be received
+  std::string closeReason_ GUARDED_BY(mutex_);
+  Slots slots_ GUARDED_BY(mutex_);
+  std::uint64_t admitted_ GUARDED_BY(mutex_) = 0;  // number of jobs
+  std::uint64_t finished_ GUARDED_BY(mutex_) = 0;  // number of jobs; constant while suspended
+  std::uint64_t next_ GUARDED_BY(mutex_) = 0;      // next job of the ring
+  std::uint64_t failures_ GUARDED_BY(mutex_) = 0;  // after which the ring was used
+  std::uint64_t calls_ GUARDED_BY(mutex_) = 0;     // since the last of them
+  bool attempts_ GUARDED_BY(mutex_) = true;        // false: a rank would refuse each attempt
 
-  Warning incoming_;
-  Warning cause_;
+  Warning incoming_;  // of the thread swml-warnings, which alone reads it
+  // Of the last failure. Gloo reads it without the mutex, since it is constant from kSuspended on
+  // until the state is kRunning again.
+  Warning cause_ GUARDED_BY(mutex_);
   PendingTransfer receiving_;
   PendingTransfer sending_;
-  std::vector<std::thread> threads_;
+  std::thread warnings_;
+  std::thread recovery_;
 };
 
 }  // namespace switchml_delegate

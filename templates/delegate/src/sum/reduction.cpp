@@ -22,35 +22,36 @@ void debug([[maybe_unused]] const char* what, [[maybe_unused]] const Name& name)
 #endif
 }
 
-/// Waits for a job of the library. Returns why it has no sum. `liveness` may be null.
+/// Waits for a job of the library. Returns why it has no sum. `heartbeat` may be null.
 std::string await(Library& library, const Library::JobPtr& job, const Name& name,
-                  Clock::time_point deadline, std::chrono::milliseconds limit, Liveness* liveness) {
+                  Clock::time_point deadline, std::chrono::milliseconds limit,
+                  Heartbeat* heartbeat) {
   const auto answered = Clock::now() + kLastAnswers;
-  int gone = Liveness::kNobody;
+  int gone = Heartbeat::kNobody;
   const auto look = [&] {
     const auto before = gone;
-    gone = liveness == nullptr ? Liveness::kNobody : liveness->gone();
-    return gone != Liveness::kNobody && gone == before && Clock::now() >= answered;
+    gone = heartbeat == nullptr ? Heartbeat::kNobody : heartbeat->gone();
+    return gone != Heartbeat::kNobody && gone == before && Clock::now() >= answered;
   };
   const auto end = library.wait(job, deadline, look);
   if (end != Library::End::kNone) {
     return end == Library::End::kFinished ? "" : "SwitchML failed " + name();
   }
   look();
-  const auto who = gone == Liveness::kNobody ? "" : ": " + goneText(gone);
+  const auto who = gone == Heartbeat::kNobody ? "" : ": " + goneText(gone);
   return Clock::now() >= deadline || who.empty()
              ? text(name(), " did not finish within ", limit.count(), " ms", who)
              : text(name(), " cannot finish", who);
 }
 
-/// The jobs of one call. Where the group recovers, the library writes to memory of the recovery.
+/// The jobs of one call. Where the group recovers, the library writes to memory of the failover.
 class PendingJobs {
  public:
   PendingJobs(Runtime& runtime, const Delegation& group, std::uint64_t sequence, std::uint64_t jobs,
               Limits limits)
       : runtime_(runtime),
         group_(group),
-        recovery_(group.recovery.get()),
+        failover_(group.failover.get()),
         call_(sequence),
         next_(sequence),
         end_(sequence + jobs),
@@ -89,8 +90,8 @@ class PendingJobs {
     runtime_.order.await(next_, runtime_.state);
     const std::shared_ptr<void> in(given.owner, given.data);
     auto out = in;
-    if (recovery_ != nullptr) {
-      out = recovery_->admit(numberOf(job), next_ == call_, given.numel * kWord);
+    if (failover_ != nullptr) {
+      out = failover_->admit(numberOf(job), next_ == call_, given.numel * kWord);
     }
     runtime_.throwIfBroken();
     pending_.merge(made);  // before the library has it, whatever is thrown then
@@ -98,13 +99,13 @@ class PendingJobs {
     if (out != nullptr) {
       why = runtime_.library.submit(in, out, given.numel, given.element, job.second.job);
       why = why.empty() ? why : text(what(job), " could not be submitted: ", why);
-      if (!why.empty() && recovery_ == nullptr) {
+      if (!why.empty() && failover_ == nullptr) {
         runtime_.raise(why, runtime_.library.epoch());
       }
     }
     ++next_;
     if (!why.empty()) {
-      recovery_->suspend(why);  // before the next job takes the place of this one
+      failover_->suspend(why);  // before the next job takes the place of this one
     }
     runtime_.order.pass();
     debug("submitted ", [&] { return what(job); });
@@ -154,16 +155,16 @@ class PendingJobs {
     deadline_ = std::min(deadline_, Library::turn(job) + limits_.each);
     const auto name = [&] { return what(submitted); };
     const auto why =
-        await(runtime_.library, job, name, deadline_, limits_.each, group_.liveness.get());
+        await(runtime_.library, job, name, deadline_, limits_.each, group_.heartbeat.get());
     runtime_.waited.fetch_add(
         static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now() - begun).count()),
         std::memory_order_relaxed);
-    if (recovery_ != nullptr) {
+    if (failover_ != nullptr) {
       if (!why.empty()) {
-        recovery_->suspend(why);
+        failover_->suspend(why);
         return false;
       }
-      return recovery_->take(numberOf(submitted), submitted.second.sum.data);
+      return failover_->take(numberOf(submitted), submitted.second.sum.data);
     }
     if (!why.empty()) {
       runtime_.raise(why, Library::epochOf(job));
@@ -180,7 +181,7 @@ class PendingJobs {
     }
     library.release();
     try {
-      recovery_->redo(numberOf(job), sum.element, sum.data, sum.numel, limits_.patience, [&sum] {
+      failover_->redo(numberOf(job), sum.element, sum.data, sum.numel, limits_.patience, [&sum] {
         if (sum.overflowed) {
           OverflowMarks{static_cast<float*>(sum.data)}.toNaN(sum.numel);
         }
@@ -193,7 +194,7 @@ class PendingJobs {
 
   Runtime& runtime_;
   const Delegation& group_;
-  Recovery* const recovery_;
+  Failover* const failover_;
   const std::uint64_t call_;
   std::uint64_t next_;
   const std::uint64_t end_;

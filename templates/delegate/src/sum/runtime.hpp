@@ -7,12 +7,13 @@
 /// and only words are missing.
 #pragma once
 
+#include "base/delegation_state.hpp"
 #include "base/say.hpp"
-#include "base/state.hpp"
 #include "join/settings.hpp"
+#include "recover/failover.hpp"
+#include "recover/heartbeat.hpp"
 #include "sum/library.hpp"
 #include "sum/order.hpp"
-#include "sum/recovery.hpp"
 
 namespace switchml_delegate {
 
@@ -31,8 +32,8 @@ struct Delegation {
   bool marksOverflow;
   std::size_t rank;
   std::uint64_t firstSequence = 0;
-  std::shared_ptr<Recovery> recovery;  // null where the group has none
-  std::shared_ptr<Liveness> liveness;  // null where the library itself learns that a rank is gone
+  std::shared_ptr<Failover> failover;    // null where the group has none
+  std::shared_ptr<Heartbeat> heartbeat;  // null where the library itself learns that a rank is gone
 
   bool owns(const void* context) const noexcept {
     return std::find(contexts.begin(), contexts.end(), context) != contexts.end();
@@ -108,7 +109,7 @@ class Runtime {
     if (epoch != library.epoch()) {
       return;
     }
-    if (disable(why, epoch, &Recovery::giveUp)) {
+    if (disable(why, epoch, &Failover::abort)) {
       quietly([&] {
         const auto counted = library.packets().words();
         say(text("error: ", why, counted.empty() ? "" : " (" + counted + ")",
@@ -136,9 +137,9 @@ class Runtime {
 
   /// All calls fail from here on; nothing is printed, and no other rank is warned.
   void close(const std::string& why) noexcept {
-    disable(why, library.epoch(), &Recovery::close);
-    if (const auto* const found = group(); found != nullptr && found->liveness) {
-      found->liveness->close();
+    disable(why, library.epoch(), &Failover::close);
+    if (const auto* const found = group(); found != nullptr && found->heartbeat) {
+      found->heartbeat->close();
     }
   }
 
@@ -164,11 +165,11 @@ class Runtime {
   /// `end` comes before the stop, which wakes those that wait for the library: their reason would
   /// be another. False if all calls have failed before.
   bool disable(const std::string& why, std::uint64_t epoch,
-               void (Recovery::*end)(const std::string&)) noexcept {
+               void (Failover::*end)(const std::string&)) noexcept {
     const bool first = state.fail(why);
     const auto* const found = group();
-    if (found != nullptr && found->recovery && !library.lost()) {
-      ((*found->recovery).*end)(why);
+    if (found != nullptr && found->failover && !library.lost()) {
+      ((*found->failover).*end)(why);
     }
     if (first) {
       library.stop(epoch);
@@ -178,7 +179,7 @@ class Runtime {
   }
 
   std::atomic<const Delegation*> group_;
-  Newest<Delegation> groups_;
+  AtomicSnapshot<Delegation> groups_;
 };
 
 }  // namespace switchml_delegate

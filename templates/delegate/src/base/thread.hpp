@@ -1,0 +1,21 @@
+/// Threads with names, which ps -L, gdb and py-spy show.
+#pragma once
+
+#include <pthread.h>
+
+#include <thread>
+#include <utility>
+
+namespace switchml_delegate {
+
+/// Starts a thread of a name of at most 15 characters. Throws std::system_error if there can be no
+/// more threads.
+template <typename Function>
+std::thread startThread(const char* name, Function function) {
+  return std::thread([name, function = std::move(function)]() mutable {
+    pthread_setname_np(pthread_self(), name);
+    function();
+  });
+}
+
+}  // namespace switchml_delegate
