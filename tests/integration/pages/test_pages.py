@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -9,14 +10,17 @@ from pathlib import Path
 import pytest
 from support import command
 from support.page_shell import Shell
-from support.pages import ROOT, Block, run_by
+from support.pages import ROOT, Block, blocks, run_by
 
 from patchgen.extras.train.result_text import NOTHING
 
 pytestmark = pytest.mark.pages
 
 OWN = run_by(__file__)
+PLUGIN = ROOT / "docs" / "plugin.md"
+LAUNCHER = "/path/to/python3 -m torch.distributed.run"
 APART = (
+    LAUNCHER,
     "graft build",
     "-m pytest",
     "apply  pytorch",
@@ -41,9 +45,18 @@ def test_commands_for_a_torch_with_the_plugin(plugged: Shell, block: Block) -> N
     assert NOTHING not in plugged.run(block.text)
 
 
-@pytest.mark.parametrize("word", ["plugin install", "pip install"])
-def test_commands_that_install_the_plugin(bare: Shell, word: str) -> None:
-    bare.run(block(word).text)
+def test_commands_that_install_the_plugin(bare: Shell) -> None:
+    """And those that start ranks with it, for the page's own script."""
+    (script,) = (one for one in blocks(PLUGIN) if one.language == "python")
+    (bare.directory / "train.py").write_text(script.text)
+    bare.run(block("plugin install").text)
+    output = bare.run(block(LAUNCHER).text)
+    found = re.findall(r"rank \d: [^r\n]*", output)  # one may end its line within the other's
+    assert sorted(found) == [f"rank {rank}: 2.0, 1 delegated" for rank in (0, 1)]
+
+
+def test_commands_by_which_pip_builds_the_plugin(bare: Shell) -> None:
+    bare.run(block("pip install").text)
 
 
 def test_commands_of_a_graft(pinned: Shell, patched: Path) -> None:
