@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.group_tests import break_library, check_hidden_library
+from support.group_checks import break_library, check_hidden_library
 from support.launcher import Launcher
 from support.torch import REPOSITORY, checked, located
 
