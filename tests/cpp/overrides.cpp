@@ -1,5 +1,5 @@
-/// A graft's own of PyTorch 2.8 and newer: its works come before torch's, and it records nothing.
-/// Compiled with `-include own.hpp`, as ProcessGroupGloo.cpp is.
+/// What a graft overrides in PyTorch 2.8 and newer: its works come before torch's, and it records
+/// nothing. Compiled with `-include overrides.hpp`, as ProcessGroupGloo.cpp is.
 #include <c10/core/Event.h>
 
 #include <memory>

@@ -1,4 +1,5 @@
-/// What a graft has instead of torch's, from PyTorch 2.8 on. Included before ProcessGroupGloo.cpp.
+/// Overrides of torch's headers in a graft of PyTorch 2.8 and newer. The compiler includes this
+/// file before ProcessGroupGloo.cpp: see CMakeLists.txt.
 #pragma once
 
 #include <c10/util/Registry.h>
@@ -7,14 +8,15 @@
 #include <optional>
 #include <torch/csrc/distributed/c10d/FlightRecorder.hpp>
 
-// The graft's works come before those that torch registers for the same devices.
+// Registers the graft's works with a higher priority than torch's works for the same devices.
 #undef C10_REGISTER_TYPED_CREATOR
 #define C10_REGISTER_TYPED_CREATOR(registry, key, ...) \
   C10_REGISTER_TYPED_CREATOR_WITH_PRIORITY(registry, key, ::c10::REGISTRY_PREFERRED, __VA_ARGS__)
 
 namespace c10d {
 
-/// Records nothing: the recorder's methods are templates that no library of torch exports.
+/// Recorder that records nothing: the methods of torch's recorder are templates that no library
+/// exports.
 template <typename Event>
 struct NoFlightRecorder {
   struct Trace {
