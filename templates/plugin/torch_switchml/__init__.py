@@ -1,6 +1,9 @@
 """Backend "switchml" of torch.distributed: Gloo, whose allreduce goes through SwitchML.
 
-import torch.distributed, torch_switchml torch.distributed.init_process_group("switchml")
+Example:
+    import torch.distributed, torch_switchml
+
+    torch.distributed.init_process_group("switchml")
 """
 
 import atexit
@@ -11,18 +14,20 @@ import warnings
 import torch
 import torch_switchml_backend
 import torch_switchml_launch
+
 from torch_switchml._built import HAS_SEQUENCE, TORCH
 
-_PRESENT = (torch.__version__, torch.version.git_version, torch.version.cuda)
-if _PRESENT != TORCH:
-    _WORDS = "torch %s (commit %s, CUDA %s)"
+_INSTALLED = (torch.__version__, torch.version.git_version, torch.version.cuda)
+if _INSTALLED != TORCH:
+    _VERSION = "torch %s (commit %s, CUDA %s)"
     raise ImportError(
-        f"torch_switchml was built for {_WORDS % TORCH}, and this is {_WORDS % _PRESENT}; "
+        f"torch_switchml was built for {_VERSION % TORCH}, and this is {_VERSION % _INSTALLED}; "
         f"build it again with: switchml-patch plugin build --torch {sys.executable}"
     )
 
 from torch._C._distributed_c10d import ProcessGroupGloo
-from torch_switchml import _C, _guards, _patch  # could crash with another torch
+
+from torch_switchml import _C, _gloo_compatibility, _patch  # could crash with another torch
 from torch_switchml._hierarchical import HierarchicalState, hierarchical_hook
 from torch_switchml._quantized import QuantizedState, quantized_hook
 
@@ -51,7 +56,7 @@ def report():
 report.__doc__ = _patch.report.__doc__
 
 
-def _devices():
+def _default_devices():
     """Return the network devices that torch itself chooses for Gloo."""
     names = os.environ.get("GLOO_SOCKET_IFNAME")
     if names:
@@ -59,28 +64,28 @@ def _devices():
     return [ProcessGroupGloo.create_default_device()]
 
 
-def _gloo_options(given, timeout):
-    """Return the options of Gloo's process group, with torch's defaults."""
+def _complete_options(given, timeout):
+    """Return the options of a process group of Gloo, with torch's defaults."""
     own = ProcessGroupGloo._Options()
     own._timeout = timeout if given._timeout == own._timeout else given._timeout
-    own._devices = given._devices or _devices()
+    own._devices = given._devices or _default_devices()
     own._threads = given._threads
     return own
 
 
-def _gloo(options, given):
-    """Return the process group that torch itself makes for the backend "gloo"."""
-    place = (options.store, options.group_rank, options.group_size)
+def _make_gloo(options, given):
+    """Make the process group that torch itself makes for the backend "gloo"."""
+    membership = (options.store, options.group_rank, options.group_size)
     reconfigured = getattr(options, "enable_reconfigure", False)
-    # With several backends, the options may be meant for another one.
+    # With several backends, the options may be those of another backend.
     if isinstance(given, ProcessGroupGloo._Options):
-        own = _gloo_options(given, options.timeout)
+        own = _complete_options(given, options.timeout)
         if reconfigured:
             own.enable_reconfigure = True
-        gloo = ProcessGroupGloo(*place, own)
+        gloo = ProcessGroupGloo(*membership, own)
     else:
         more = {"enable_reconfigure": True} if reconfigured else {}
-        gloo = ProcessGroupGloo(*place, timeout=options.timeout, **more)
+        gloo = ProcessGroupGloo(*membership, timeout=options.timeout, **more)
     if hasattr(gloo.options, "global_ranks_in_group"):
         gloo.options.global_ranks_in_group = options.global_ranks_in_group
         gloo.options.group_name = options.group_id
@@ -91,11 +96,11 @@ def _gloo(options, given):
 
 def _create(options, gloo_options):
     """Make a process group for init_process_group("switchml"). Called by torch."""
-    return _stand_before(_gloo(options, gloo_options), options.store, "switchml")
+    return _wrap(_make_gloo(options, gloo_options), options.store, "switchml")
 
 
-def _stand_before(gloo, store, name):
-    """Return a process group that wraps one of Gloo, made with this store, as the named backend."""
+def _wrap(gloo, store, name):
+    """Wrap a process group of Gloo, which was made with this store, as the named backend."""
     if _PATCHED:
         return gloo
     milliseconds = round(gloo.options._timeout.total_seconds() * 1000)
@@ -112,6 +117,6 @@ if _PATCHED:
         stacklevel=2,
     )
 else:
-    _guards.install()
+    _gloo_compatibility.install()
     # Callbacks in Python that wait for a sum must run before Python ends.
     atexit.register(_C.finish)

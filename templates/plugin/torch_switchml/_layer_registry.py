@@ -1,12 +1,15 @@
-"""Layers of a model: their names, and the residuals that a step leaves for the next."""
+"""Layers of a model: their names, their numbers, and their residuals between steps."""
 
 import fnmatch
 
 import torch
 
 
-class Layers:
-    """Names and residuals of parameters, which may come in any order and in any bucket."""
+class LayerRegistry:
+    """Names, numbers and residuals of parameters, which may come in any order and in any bucket.
+
+    Only the thread of the backward pass calls it.
+    """
 
     def __init__(self):
         self._names = {}
@@ -19,8 +22,12 @@ class Layers:
         """True if a model was given."""
         return bool(self._names)
 
-    def name(self, model):
-        """Take the names of a model, which for DistributedDataParallel are those of its module."""
+    def add_model(self, model):
+        """Take the names of a model, which for DistributedDataParallel are those of its module.
+
+        Raises:
+            ValueError: `model` is not a model.
+        """
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
             model = model.module
         if not isinstance(model, torch.nn.Module):
@@ -38,25 +45,25 @@ class Layers:
             raise ValueError("a gradient belongs to no layer of the state's model")
         return self._names.get(parameter)
 
-    def check(self, pattern):
+    def check_pattern(self, pattern):
         """Raise ValueError if no layer of the model has a matching name."""
         if self._names and not fnmatch.filter(self._names.values(), pattern):
             some = ", ".join([*self._names.values()][:4])
             raise ValueError(f"{pattern!r} is no layer of the model, whose layers are {some}, ...")
 
-    def number(self, parameter):
-        """Return a number, the same on all ranks: the place in the model, else by first use."""
+    def number_of(self, parameter):
+        """Return a number, the same on all ranks: the position in the model, else by first use."""
         return self._numbers.setdefault(parameter, len(self._numbers))
 
-    def residual(self, parameter, numel):
+    def residual_of(self, parameter, numel):
         """Return the last step's rounding errors, float32 [numel] on the CPU; zeros at first."""
-        known = self._residuals.get(parameter)
-        if known is None:
-            known = self._loaded.pop(self._names.get(parameter), None)
-        if known is None or known.numel() != numel:  # the number of quantized values changed
-            known = torch.zeros(numel)
-        self._residuals[parameter] = known
-        return known
+        residual = self._residuals.get(parameter)
+        if residual is None:
+            residual = self._loaded.pop(self._names.get(parameter), None)
+        if residual is None or residual.numel() != numel:  # another number of quantized values
+            residual = torch.zeros(numel)
+        self._residuals[parameter] = residual
+        return residual
 
     def residuals(self):
         """Return the residuals by name of the layer.
@@ -66,10 +73,10 @@ class Layers:
         """
         if self._residuals and not self._names:
             raise ValueError("residuals are saved by the layers' names: attach(model) first")
-        known = {self._names[parameter]: one for parameter, one in self._residuals.items()}
-        return {**self._loaded, **known}
+        named = {self._names[parameter]: one for parameter, one in self._residuals.items()}
+        return {**self._loaded, **named}
 
-    def load(self, residuals):
+    def load_residuals(self, residuals):
         """Take residuals by name, for layers that come later."""
         self._residuals = {}
         self._loaded = {name: one.detach().cpu().clone() for name, one in residuals.items()}

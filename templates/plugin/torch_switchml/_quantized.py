@@ -4,10 +4,20 @@ import hashlib
 import struct
 
 import torch.distributed as dist
-from torch_switchml import _C, _job, _plan, _settings
-from torch_switchml._layers import Layers
 
-_MOST_PLANS = 4096  # in the cache; bits may change from step to step
+from torch_switchml import _C
+from torch_switchml._bucket_layout import BucketLayout
+from torch_switchml._layer_registry import LayerRegistry
+from torch_switchml._quantization_settings import (
+    MOST_RANKS,
+    UNQUANTIZED_BITS,
+    Settings,
+    check_bits,
+    difference,
+)
+from torch_switchml._quantized_sum import QuantizedSum, average_unquantized, can_quantize
+
+_MOST_LAYOUTS = 4096  # in the cache; bits may change from step to step
 
 
 class QuantizedState:
@@ -44,7 +54,7 @@ class QuantizedState:
         model=None,
         process_group=None,
     ):
-        self._settings = _settings.Settings(
+        self._settings = Settings(
             bits,
             bucket_size,
             layer_min_size,
@@ -59,10 +69,10 @@ class QuantizedState:
 
     def _start(self, process_group):
         self.process_group = process_group
-        self._layers = Layers()
-        self._compared = None
-        self._waiting = None
-        self._plans = {}
+        self._layers = LayerRegistry()
+        self._compared_group = None
+        self._unsent = None
+        self._layouts = {}
         self._steps = self._values = self._payload = 0
 
     def attach(self, model):
@@ -71,9 +81,9 @@ class QuantizedState:
         Raises:
             ValueError: `model` is not a model, or a rule matches none of its layers.
         """
-        self._layers.name(model)
+        self._layers.add_model(model)
         for pattern, _ in self._settings.rules:
-            self._layers.check(pattern)
+            self._layers.check_pattern(pattern)
 
     def set_bits(self, name, bits):
         """Set the bits of layers. The last rule that matches a layer counts.
@@ -85,14 +95,14 @@ class QuantizedState:
         Raises:
             ValueError: the model has no such layer, or `bits` is not allowed.
         """
-        _settings.bits_of(bits)
+        check_bits(bits)
         if isinstance(name, str):
-            self._layers.check(name)
-        self._settings.add(name, bits)
+            self._layers.check_pattern(name)
+        self._settings.add_rule(name, bits)
 
     def exclude(self, name):
         """Do not quantize a layer: the same as `set_bits(name, 32)`."""
-        self.set_bits(name, _settings.WHOLE)
+        self.set_bits(name, UNQUANTIZED_BITS)
 
     def report(self):
         """Return counters of what this rank has passed to collectives.
@@ -126,14 +136,14 @@ class QuantizedState:
         if not isinstance(saved, dict) or saved.keys() != {"step", "residuals"}:
             raise ValueError("load_state_dict: give what state_dict() has returned")
         self._steps = saved["step"]
-        self._layers.load(saved["residuals"])
+        self._layers.load_residuals(saved["residuals"])
 
     def __getstate__(self):
         """Return the state without process group and model, which cannot be pickled."""
         return {"settings": vars(self._settings), "saved": self.state_dict()}
 
     def __setstate__(self, pickled):
-        self._settings = _settings.Settings.__new__(_settings.Settings)
+        self._settings = Settings.__new__(Settings)
         vars(self._settings).update(pickled["settings"])
         self._start(None)
         self.load_state_dict(pickled["saved"])
@@ -141,65 +151,67 @@ class QuantizedState:
     def _average(self, bucket):
         group = dist.group.WORLD if self.process_group is None else self.process_group
         ranks = dist.get_world_size(group)
-        if self._compared is not group:
-            self._compare(group, ranks)
+        if self._compared_group is not group:
+            self._compare_settings(group, ranks)
         if bucket.index() == 0:
-            self._waiting = None  # left by a backward pass that failed
+            self._unsent = None  # of a backward pass that failed
         buffer = bucket.buffer()
-        if _job.is_quantized(buffer):
-            job = _job.Job(ranks, self._plan_of(bucket, buffer, ranks), buffer)
-            feedback = self._layers.residual if self._settings.error_feedback else None
-            job.agree(group, self._settings.digest(), feedback)
-            future = job.future
+        if can_quantize(buffer):
+            layout = self._layout_of(bucket, buffer, ranks)
+            current = QuantizedSum(ranks, layout, buffer)
+            feedback = self._layers.residual_of if self._settings.error_feedback else None
+            current.agree(group, self._settings.digest(), feedback)
+            future = current.future
         else:
-            job, future = None, _job.whole(group, ranks, buffer)
+            current, future = None, average_unquantized(group, ranks, buffer)
             self._payload += buffer.numel() * buffer.element_size()
         self._values += buffer.numel()
-        self._send(self._waiting)
-        self._waiting = job
+        self._send(self._unsent)
+        self._unsent = current
         if bucket.is_last():
-            self._send(job)
-            self._waiting = None
+            self._send(current)
+            self._unsent = None
             self._steps += 1
         return future
 
-    def _send(self, job):
-        if job is not None:
-            job.send(self._compared, self._key)
-            self._payload += job.payload
+    def _send(self, quantized_sum):
+        if quantized_sum is not None:
+            quantized_sum.send(self._compared_group, self._random_key)
+            self._payload += quantized_sum.payload
 
-    def _key(self, parameter):
+    def _random_key(self, parameter):
         """Return the key of the random numbers of a layer in this step on this rank."""
         if not self._settings.stochastic:
             return 0
-        rank, number = dist.get_rank(self._compared), self._layers.number(parameter)
+        rank, number = dist.get_rank(self._compared_group), self._layers.number_of(parameter)
         numbers = struct.pack("<4Q", self._settings.seed, self._steps, rank, number)
         return int.from_bytes(hashlib.blake2b(numbers, digest_size=8).digest(), "little")
 
-    def _plan_of(self, bucket, buffer, ranks):
+    def _layout_of(self, bucket, buffer, ranks):
+        """Return the layout of a bucket, from a cache."""
         parameters = bucket.parameters()
-        about = (ranks, self._settings.digest(), buffer.numel(), *map(id, parameters))
-        if about not in self._plans:
-            if len(self._plans) > _MOST_PLANS:
-                self._plans.clear()
-            self._plans[about] = self._planned(bucket, parameters, buffer, ranks)
-        return self._plans[about]
+        key = (ranks, self._settings.digest(), buffer.numel(), *map(id, parameters))
+        if key not in self._layouts:
+            if len(self._layouts) > _MOST_LAYOUTS:
+                self._layouts.clear()
+            self._layouts[key] = self._make_layout(bucket, parameters, buffer, ranks)
+        return self._layouts[key]
 
-    def _planned(self, bucket, parameters, buffer, ranks):
+    def _make_layout(self, bucket, parameters, buffer, ranks):
         layers = []
         for parameter, gradient in zip(parameters, bucket.gradients()):
             begin = gradient.storage_offset() - buffer.storage_offset()
-            place = slice(begin, begin + gradient.numel())
-            layers.append((parameter, self._layers.name_of(parameter), place))
-            self._layers.number(parameter)
+            span = slice(begin, begin + gradient.numel())
+            layers.append((parameter, self._layers.name_of(parameter), span))
+            self._layers.number_of(parameter)
         size, stochastic = self._settings.bucket_size, self._settings.stochastic
 
-        def codec(numel, bits):
+        def make_codec(numel, bits):
             return _C.QuantizedLayer(numel, bits, ranks, size, stochastic)
 
-        return _plan.Plan(self._settings, layers, codec)
+        return BucketLayout(self._settings, layers, make_codec)
 
-    def _compare(self, group, ranks):
+    def _compare_settings(self, group, ranks):
         """Compare the settings of all ranks.
 
         Raises:
@@ -207,24 +219,24 @@ class QuantizedState:
         """
         if dist.get_backend(group) == "nccl":
             raise ValueError("quantized_hook sums in host memory: give a group of Gloo or switchml")
-        if ranks > _settings.MOST_RANKS:
-            raise ValueError(f"{ranks} ranks: sums in fewer bits take {_settings.MOST_RANKS}")
+        if ranks > MOST_RANKS:
+            raise ValueError(f"{ranks} ranks: sums in fewer bits take {MOST_RANKS}")
         if self._settings.rules and not self._layers.named:
             raise ValueError("set_bits and exclude name layers: QuantizedState(model=...)")
         texts = [None] * ranks
         dist.all_gather_object(texts, self._settings.text(), group=group)
-        different = _settings.difference(texts)
+        different = difference(texts)
         if different is not None:
             raise ValueError(f"QuantizedState: all ranks need the same settings, but {different}")
-        self._compared = group
+        self._compared_group = group
 
 
 def quantized_hook(state, bucket):
     """Average a bucket, as `model.register_comm_hook(state, quantized_hook)` calls it.
 
     All collectives are started here, in the thread of the backward pass. So their order is that of
-    the buckets on all ranks: the MAX of this bucket's scales, then the sums of the bucket before
-    it, and after the last bucket its own.
+    the buckets on all ranks: the MAX of this bucket's scales, then the sums of the previous bucket,
+    and after the last bucket its own sums.
 
     Raises:
         ValueError: the ranks' settings differ. Raised on all ranks.

@@ -1,4 +1,4 @@
-"""Settings of quantized sums, which must be the same on all ranks. Does not import torch."""
+"""Settings of `quantized_hook`, which must be the same on all ranks. Does not import torch."""
 
 import fnmatch
 import json
@@ -6,23 +6,24 @@ import numbers
 import zlib
 
 MOST_BITS = 8
-WHOLE = 32  # bits of a layer that is not quantized
+UNQUANTIZED_BITS = 32
+"""Bits of a layer that is not quantized."""
 MOST_RANKS = 1 << 16
 
 
-def integer(name, value, least, most=1 << 31):
+def check_integer(name, value, least, most=1 << 31):
     """Return the value as an int.
 
     Raises:
         ValueError: it is not an integer between `least` and `most`.
     """
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not whole or not least <= value <= most:
+    is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not is_integer or not least <= value <= most:
         raise ValueError(f"{name}={value!r}: give an integer from {least} to {most}")
     return int(value)
 
 
-def switch(name, value):
+def check_bool(name, value):
     """Return the value.
 
     Raises:
@@ -33,18 +34,18 @@ def switch(name, value):
     return value
 
 
-def bits_of(value, name="bits"):
+def check_bits(value, name="bits"):
     """Return the value as a number of bits.
 
     Raises:
         ValueError: it is not a number of bits.
     """
-    if isinstance(value, numbers.Integral) and value == WHOLE:
-        return WHOLE
+    if isinstance(value, numbers.Integral) and value == UNQUANTIZED_BITS:
+        return UNQUANTIZED_BITS
     try:
-        return integer(name, value, 1, MOST_BITS)
+        return check_integer(name, value, 1, MOST_BITS)
     except ValueError as error:
-        raise ValueError(f"{error}, or {WHOLE} for no quantization") from None
+        raise ValueError(f"{error}, or {UNQUANTIZED_BITS} for no quantization") from None
 
 
 class Settings:
@@ -57,20 +58,20 @@ class Settings:
     def __init__(
         self, bits, bucket_size, layer_min_size, stochastic, error_feedback, skip_incomplete, seed
     ):
-        self.bits = bits_of(bits)
-        self.bucket_size = integer("bucket_size", bucket_size, 1)
-        self.layer_min_size = integer("layer_min_size", layer_min_size, 0)
-        self.stochastic = switch("stochastic", stochastic)
-        self.error_feedback = switch("error_feedback", error_feedback)
-        self.skip_incomplete = switch("skip_incomplete", skip_incomplete)
-        self.seed = integer("seed", seed, 0, (1 << 63) - 1)
+        self.bits = check_bits(bits)
+        self.bucket_size = check_integer("bucket_size", bucket_size, 1)
+        self.layer_min_size = check_integer("layer_min_size", layer_min_size, 0)
+        self.stochastic = check_bool("stochastic", stochastic)
+        self.error_feedback = check_bool("error_feedback", error_feedback)
+        self.skip_incomplete = check_bool("skip_incomplete", skip_incomplete)
+        self.seed = check_integer("seed", seed, 0, (1 << 63) - 1)
         self.rules = []
 
-    def add(self, pattern, bits):
+    def add_rule(self, pattern, bits):
         """Set the bits of the layers whose names match a pattern."""
         if not isinstance(pattern, str):
             raise ValueError(f"{pattern!r}: give the name of a layer, or a pattern as 'norm*'")
-        self.rules.append((pattern, bits_of(bits)))
+        self.rules.append((pattern, check_bits(bits)))
 
     def layer_bits(self, name):
         """Return the bits of a layer; `name` is None for a layer without a name."""
@@ -87,8 +88,8 @@ class Settings:
             The number of values and the bits; 0 values for a layer that is not quantized.
         """
         bits = self.layer_bits(name)
-        if bits == WHOLE or numel < self.layer_min_size:
-            return 0, WHOLE
+        if bits == UNQUANTIZED_BITS or numel < self.layer_min_size:
+            return 0, UNQUANTIZED_BITS
         return numel - (numel % self.bucket_size if self.skip_incomplete else 0), bits
 
     def text(self):

@@ -1,7 +1,7 @@
-"""Functions of torch that test whether a backend is Gloo see Gloo for "switchml".
+"""Make code of torch that tests for the backend Gloo treat "switchml" as Gloo.
 
-These are monitored_barrier, an all-to-all that Gloo lacks, and hooks that may hang with Gloo. The
-log of DistributedDataParallel is told otherwise.
+This concerns monitored_barrier, an all-to-all that Gloo lacks, and hooks that may hang with Gloo.
+Only the log of DistributedDataParallel must not take a group of the plugin for one of Gloo.
 """
 
 import functools
@@ -10,7 +10,7 @@ import sys
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-_ASKING = (
+_CALLERS = (
     "torch.distributed.algorithms.ddp_comm_hooks.ddp_zero_hook.",
     "torch.distributed.distributed_c10d.monitored_barrier",
     "torch.distributed.nn.functional.",
@@ -23,22 +23,22 @@ def install():
 
     @functools.wraps(original)
     def get_backend(*args, **named):
-        backend, caller = original(*args, **named), sys._getframe(1)
-        asking = f"{caller.f_globals.get('__name__')}.{caller.f_code.co_name}"
-        asks = "switchml" in str(backend) and asking.startswith(_ASKING)
-        return dist.Backend.GLOO if asks else backend
+        backend, frame = original(*args, **named), sys._getframe(1)
+        caller = f"{frame.f_globals.get('__name__')}.{frame.f_code.co_name}"
+        expects_gloo = "switchml" in str(backend) and caller.startswith(_CALLERS)
+        return dist.Backend.GLOO if expects_gloo else backend
 
     dist.get_backend = dist.distributed_c10d.get_backend = get_backend
     if hasattr(dist.ProcessGroup, "_set_default_backend"):
         ddp = DistributedDataParallel
-        ddp._ddp_init_helper = _without_type(ddp._ddp_init_helper)
+        ddp._ddp_init_helper = _without_gloo_type(ddp._ddp_init_helper)
 
 
-def _without_type(initialize):
+def _without_gloo_type(initialize):
     """Wrap the method in which DistributedDataParallel makes its log.
 
     If the default backend has the type of Gloo, the log reads the number of threads from memory
-    where Gloo's C++ class has it, which no backend of the plugin is.
+    where Gloo's C++ class has it. The classes of the plugin have other values there.
     """
 
     @functools.wraps(initialize)

@@ -13,10 +13,10 @@ import weakref
 import torch
 import torch.distributed as dist
 
-_AFTER_FAILURE_S = 5  # limit at exit for a stage that waits for a failed rank
-_LONGEST_S = 1800  # default timeout of c10d
-_STATES = itertools.count()
-_PIPELINES = weakref.WeakSet()
+_EXIT_LIMIT_AFTER_FAILURE_S = 5  # for a stage that waits for a failed rank
+_EXIT_LIMIT_S = 1800  # c10d's default timeout
+_state_numbers = itertools.count()  # of the states, equal on all ranks
+_pipelines = weakref.WeakSet()
 
 
 class HierarchicalState:
@@ -61,12 +61,12 @@ class HierarchicalState:
         rank, world = dist.get_rank(), dist.get_world_size()
         local_backend = local_backend or str(dist.get_backend()).replace("switchml", "gloo")
         options = {} if timeout is None else {"timeout": timeout}
-        place = {
+        location = {
             "size": None if local_size is None else str(local_size),
-            "host": host or os.environ.get("SWITCHML_HOST") or _machine(),
+            "host": host or os.environ.get("SWITCHML_HOST") or _machine_name(),
             "rack": rack or os.environ.get("SWITCHML_RACK") or "",
         }
-        hosts, racks = _layout(_exchange(place, rank, world))
+        hosts, racks = _group_ranks(_gather(location, rank, world))
         if len(racks) > 1 and len(hosts) < world and {local_backend, racks_backend} == {"nccl"}:
             raise ValueError("NCCL cannot be both local_backend and racks_backend; give gloo")
 
@@ -87,7 +87,7 @@ class HierarchicalState:
                    self.leader),
             _Level(make(racks, leaders_backend), first),
             _Level(make([[leaders[0] for leaders in racks]], racks_backend), 0),
-            several=len(racks) > 1,
+            has_racks=len(racks) > 1,
         )  # fmt: skip
         weakref.finalize(self, self._pipeline.end)
 
@@ -125,7 +125,7 @@ def hierarchical_hook(state, bucket):
     return state.average(bucket.buffer(), bucket.is_last())
 
 
-def _machine():
+def _machine_name():
     """Return a name that is unique to a machine, or to a container with its own network."""
     parts = [socket.gethostname()]
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
@@ -135,60 +135,67 @@ def _machine():
     return " ".join(parts)
 
 
-def _exchange(place, rank, world):
-    """Return the values of all ranks in order, which rank 0 gathers."""
+def _gather(location, rank, world):
+    """Return the locations of all ranks in order. Rank 0 gathers and publishes them."""
     store = dist.distributed_c10d._get_default_store()
-    key = f"torch_switchml/hierarchy/{next(_STATES)}"
+    key = f"torch_switchml/hierarchy/{next(_state_numbers)}"
     if rank:
-        store.set(f"{key}/{rank}", json.dumps(place))
+        store.set(f"{key}/{rank}", json.dumps(location))
     else:
         others = [json.loads(store.get(f"{key}/{other}")) for other in range(1, world)]
-        store.set(key, json.dumps([place, *others]))
+        store.set(key, json.dumps([location, *others]))
     return json.loads(store.get(key))
 
 
-def _layout(places):
-    """Return the ranks of each host, and the leaders of each rack, ordered by first rank."""
-    world = len(places)
-    for other, place in enumerate(places):
-        if place["size"] != places[0]["size"]:
-            sizes = [one["size"] or "not given" for one in (places[0], place)]
+def _group_ranks(locations):
+    """Return the ranks of each host, and the leaders of each rack, ordered by first rank.
+
+    Raises:
+        ValueError: the ranks' values contradict each other.
+    """
+    world = len(locations)
+    for other, location in enumerate(locations):
+        if location["size"] != locations[0]["size"]:
+            sizes = [one["size"] or "not given" for one in (locations[0], location)]
             raise ValueError(
                 "local_size must be the same on all ranks: it is "
                 f"{sizes[0]} on rank 0 and {sizes[1]} on rank {other}"
             )
-        if bool(place["rack"]) != bool(places[0]["rack"]):
-            without = other if places[0]["rack"] else 0
+        if bool(location["rack"]) != bool(locations[0]["rack"]):
+            without = other if locations[0]["rack"] else 0
             raise ValueError(f"rank {without} has no rack, but others have; set SWITCHML_RACK")
-    size = places[0]["size"]
+    size = locations[0]["size"]
     if size is not None and (not size.isdigit() or int(size) < 1 or world % int(size)):
         raise ValueError(
             f"local_size is {size}, of which the number of ranks, {world}, is not a multiple"
         )
     hosts, racks = {}, {}
-    for rank, place in enumerate(places):
-        ranks = hosts.setdefault(place["host"] if size is None else rank // int(size), [])
+    for rank, location in enumerate(locations):
+        ranks = hosts.setdefault(location["host"] if size is None else rank // int(size), [])
         ranks.append(rank)
-        if place["rack"] != places[ranks[0]]["rack"]:
+        if location["rack"] != locations[ranks[0]]["rack"]:
             raise ValueError(
                 f"ranks {ranks[0]} and {rank} are on one host, but in the racks "
-                f"{places[ranks[0]]['rack']} and {place['rack']}"
+                f"{locations[ranks[0]]['rack']} and {location['rack']}"
             )
         if len(ranks) == 1:
-            racks.setdefault(place["rack"], []).append(rank)
+            racks.setdefault(location["rack"], []).append(rank)
     return [*hosts.values()], [*racks.values()]
 
 
 class _Level:
-    """Group of ranks, or None, and the rank that gets the sum of the group."""
+    """Level of the hierarchy: a group of ranks, and its root, the rank that gets the sum.
 
-    def __init__(self, group, first):
+    Without a group, on ranks outside of the level, its collectives do nothing.
+    """
+
+    def __init__(self, group, root):
         self._group = group
-        self._first = first
+        self._root = root
 
     def reduce(self, tensor):
         if self._group:
-            dist.reduce(tensor, self._first, group=self._group)
+            dist.reduce(tensor, self._root, group=self._group)
 
     def all_reduce(self, tensor):
         if self._group:
@@ -196,7 +203,7 @@ class _Level:
 
     def broadcast(self, tensor):
         if self._group:
-            dist.broadcast(tensor, self._first, group=self._group)
+            dist.broadcast(tensor, self._root, group=self._group)
 
 
 class _Bucket:
@@ -212,18 +219,23 @@ class _Bucket:
             self._stream.wait_stream(torch.cuda.current_stream(tensor.device))
             tensor.record_stream(self._stream)
         self._done = torch.futures.Future(devices=devices)
-        self.future = self._done.then(_outcome)
+        self.future = self._done.then(_value_or_raise)
 
     def on_stream(self):
+        """Return a context in which the bucket's stream is the current one."""
         return torch.cuda.stream(self._stream) if self._stream else contextlib.nullcontext()
 
     def complete(self, failure):
+        """End the future, with an exception or with the tensor if that is None."""
         with self.on_stream():
             self._done.set_result(failure or self.tensor)
 
 
-def _outcome(future):
-    # Raise here, because C++ does not see an error passed to set_exception().
+def _value_or_raise(future):
+    """Return the value of a future, or raise it if it is an exception.
+
+    C++ does not see an error that is passed to set_exception().
+    """
     value = future.value()
     if isinstance(value, Exception):
         raise value
@@ -240,64 +252,68 @@ class _Pipeline:
     of the next bucket and the broadcast of the previous one.
     """
 
-    def __init__(self, world, host, rack, racks, *, several):
+    def __init__(self, world, host, rack, racks, *, has_racks):
         self._world = world
         self._host = host
         self._rack = rack
         self._racks = racks
-        self._several = several
+        self._has_racks = has_racks
         self._failure = None
         self._threads = []
-        self._within = self._start(self._work_within)
-        self._leaders = self._start(self._work_between)
-        _PIPELINES.add(self)
+        self._within_host = self._start(self._work_within_host)
+        self._between_hosts = self._start(self._work_between_hosts)
+        _pipelines.add(self)
 
     def put(self, tensor, last):
+        """Queue a tensor; return the future of its mean."""
         bucket = _Bucket(tensor, last)
-        self._within.put(bucket)
+        self._within_host.put(bucket)
         return bucket.future
 
     def end(self):
         """Tell the threads to end, without waiting: a callback in one of them may call this."""
-        self._within.put(None)
+        self._within_host.put(None)
 
     def join(self):
+        """Wait until the threads have ended, for a limited time each."""
         self.end()
         for thread in self._threads:
-            thread.join(_AFTER_FAILURE_S if self._failure else _LONGEST_S)
+            thread.join(_EXIT_LIMIT_AFTER_FAILURE_S if self._failure else _EXIT_LIMIT_S)
 
     def _start(self, work):
-        tasks = queue.SimpleQueue()
+        """Start a thread, and return the queue of its buckets."""
+        buckets = queue.SimpleQueue()
         # Python would wait at exit for a thread that is not a daemon, before it calls _join().
-        thread = threading.Thread(target=work, args=(tasks,), name="switchml-host", daemon=True)
+        thread = threading.Thread(target=work, args=(buckets,), name="switchml-host", daemon=True)
         thread.start()
         self._threads.append(thread)
-        return tasks
+        return buckets
 
-    def _work_within(self, tasks):
-        held = None
-        for bucket in iter(tasks.get, None):
+    def _work_within_host(self, buckets):
+        previous = None
+        for bucket in iter(buckets.get, None):
             self._do("reduce within the host", self._reduce, bucket)
-            self._leaders.put(bucket)
-            if held:
-                self._finish(held)
-            held = bucket
+            self._between_hosts.put(bucket)
+            if previous:
+                self._finish(previous)
+            previous = bucket
             if bucket.last:
                 self._finish(bucket)
-                held = None
-        self._leaders.put(None)
-        if held:
-            held.complete(RuntimeError("hierarchical_hook: its state has ended"))
+                previous = None
+        self._between_hosts.put(None)
+        if previous:
+            previous.complete(RuntimeError("hierarchical_hook: its state has ended"))
 
-    def _work_between(self, tasks):
-        for bucket in iter(tasks.get, None):
+    def _work_between_hosts(self, buckets):
+        for bucket in iter(buckets.get, None):
             self._do("allreduce between the hosts", self._rack.all_reduce, bucket)
             self._do("allreduce between the racks", self._racks.all_reduce, bucket)
-            if self._several:
+            if self._has_racks:
                 self._do("broadcast within the rack", self._rack.broadcast, bucket)
             bucket.summed.set()
 
     def _finish(self, bucket):
+        """Broadcast a bucket within the host when its sum is there, and complete its future."""
         bucket.summed.wait()
         self._do("broadcast within the host", self._host.broadcast, bucket)
         bucket.complete(self._failure)
@@ -306,18 +322,19 @@ class _Pipeline:
         tensor.div_(self._world)  # before the sum, as without a hook, so that float16 can hold it
         self._host.reduce(tensor)
 
-    def _do(self, what, stage, bucket):
+    def _do(self, name, stage, bucket):
+        """Run a stage of a bucket, unless a stage has failed before. Keep the first failure."""
         try:
             with bucket.on_stream():
                 if self._failure is None:
                     stage(bucket.tensor)
         except Exception as error:
-            reason = RuntimeError(f"hierarchical_hook: the {what} failed: {error}")
-            self._failure = self._failure or reason
+            failure = RuntimeError(f"hierarchical_hook: the {name} failed: {error}")
+            self._failure = self._failure or failure
 
 
 @atexit.register
 def _join():
     """Wait for the threads before Python ends."""
-    for pipeline in list(_PIPELINES):
+    for pipeline in list(_pipelines):
         pipeline.join()

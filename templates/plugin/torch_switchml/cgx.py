@@ -1,27 +1,35 @@
 """CGX's communication hook: `quantized_hook` with CGX's arguments, for programs that used CGX.
 
-from torch_switchml.cgx import CGXState, cgx_hook state = CGXState(torch.distributed.group.WORLD,
-layer_min_size=1024, compression_params={"bits": 4, "bucket_size": 1024})
-model.register_comm_hook(state, cgx_hook)
+CGX is a process group that compresses gradients: https://github.com/IST-DASLab/torch_cgx.
+
+Example:
+    from torch_switchml.cgx import CGXState, cgx_hook
+
+    state = CGXState(
+        torch.distributed.group.WORLD,
+        layer_min_size=1024,
+        compression_params={"bits": 4, "bucket_size": 1024},
+    )
+    model.register_comm_hook(state, cgx_hook)
 """
 
 import os
 import warnings
 
+from torch_switchml._quantization_settings import UNQUANTIZED_BITS
 from torch_switchml._quantized import QuantizedState, quantized_hook
 
 __all__ = ["CGXState", "cgx_hook"]
 
 _OURS, _THEIRS = "SWITCHML_QUANTIZATION_", "CGX_COMPRESSION_"
-# Variables of CGX, and what takes their place here.
-_OTHERS = {
+# Variables of CGX that have no effect, and what to use instead.
+_UNUSED = {
     "CGX_FUSION_BUFFER_SIZE_MB": "bucket_cap_mb of DistributedDataParallel",
     "CGX_INNER_COMMUNICATOR_TYPE": "the backend of the process group",
     "CGX_CROSS_COMMUNICATOR_TYPE": "the backend of the process group",
     "CGX_INTRA_BROADCAST": "torch_switchml.hierarchical_hook, which sums float32,",
 }
-_WHOLE = 32  # bits of values that are not quantized
-_LEAST = 16  # values of the smallest layer that is quantized
+_SMALLEST_LAYER = 16  # values; smaller layers are never quantized
 
 
 def _variable(ours, theirs, default):
@@ -41,6 +49,11 @@ def _variable(ours, theirs, default):
 
 
 def _skip_incomplete():
+    """Return the flag from the environment.
+
+    Raises:
+        ValueError: the variable is neither 0 nor 1.
+    """
     value = _variable("SKIP_INCOMPLETE_BUCKETS", "SKIP_INCOMPLETE_BUCKETS", 0)
     if value not in {0, 1}:
         raise ValueError(f"SKIP_INCOMPLETE_BUCKETS={value}: give 0 or 1")
@@ -67,10 +80,10 @@ class CGXState(QuantizedState):
         if given:
             raise ValueError(f"compression_params: no {', '.join(map(repr, given))} is known")
         if bits is None:
-            bits = _variable("BITS", "QUANTIZATION_BITS", _WHOLE)
+            bits = _variable("BITS", "QUANTIZATION_BITS", UNQUANTIZED_BITS)
         if bucket_size is None:
             bucket_size = _variable("BUCKET_SIZE", "BUCKET_SIZE", 512)
-        least = max(_variable("MINIMAL_SIZE", "MINIMAL_SIZE", 0), _LEAST)
+        least = max(_variable("MINIMAL_SIZE", "MINIMAL_SIZE", 0), _SMALLEST_LAYER)
         super().__init__(
             bits,
             bucket_size,
@@ -78,10 +91,10 @@ class CGXState(QuantizedState):
             skip_incomplete=_skip_incomplete(),
             process_group=process_group,
         )
-        for name, here in _OTHERS.items():
+        for name, here in _UNUSED.items():
             if os.environ.get(name):
                 warnings.warn(f"{name} has no effect: {here} decides that here", stacklevel=2)
-        if os.environ.get(_OURS + "BITS", "") not in {"", str(_WHOLE)}:
+        if os.environ.get(_OURS + "BITS", "") not in {"", str(UNQUANTIZED_BITS)}:
             warnings.warn(
                 f"{_OURS}BITS is also the group's: SwitchML rounds what cgx_hook leaves as it is; "
                 f"compression_params and {_THEIRS}QUANTIZATION_BITS are the hook's alone",
