@@ -1,4 +1,4 @@
-#include "host.h"
+#include "aggregator_thread.h"
 
 #include <sys/eventfd.h>
 
@@ -9,7 +9,7 @@
 
 namespace switchml {
 
-Host::Host(const Endpoint& endpoint, const Hello& reference)
+AggregatorThread::AggregatorThread(const Endpoint& endpoint, const Hello& reference)
     : aggregator_(endpoint, reference), end_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!end_) {
     throw LinkError("eventfd: no descriptor left");
@@ -17,12 +17,12 @@ Host::Host(const Endpoint& endpoint, const Hello& reference)
   thread_ = std::thread([this] { Run(); });
 }
 
-Host::~Host() {
+AggregatorThread::~AggregatorThread() {
   eventfd_write(end_.get(), 1);
   thread_.join();
 }
 
-void Host::Run() {
+void AggregatorThread::Run() {
   try {
     aggregator_.Run(end_);
   } catch (const std::exception& error) {

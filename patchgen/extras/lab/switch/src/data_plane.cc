@@ -1,4 +1,4 @@
-#include "plane.h"
+#include "data_plane.h"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -19,13 +19,13 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// A client that wrote just when it was told to interrupt may not have seen it.
-constexpr milliseconds kOnceMore(1);
-constexpr milliseconds kPending(1);
-constexpr milliseconds kTend(500);
-constexpr unsigned kTurns = 16;  // of ports, before the poller is asked for what else there is
+// Limit of the first wait after Wake(true): a client that wrote at that moment may have missed it.
+constexpr milliseconds kFirstWait(1);
+constexpr milliseconds kPendingWait(1);
+constexpr milliseconds kTendInterval(500);
+constexpr unsigned kTurns = 16;  // of all ports, before other events are polled
 
-std::unique_ptr<Port> Made(Poller& poller, const std::string& text) {
+std::unique_ptr<Port> MakePort(Poller& poller, const std::string& text) {
   const std::size_t colon = text.find(':');
   const std::string kind = text.substr(0, colon);
   const std::string name = colon == std::string::npos ? "" : text.substr(colon + 1);
@@ -34,57 +34,57 @@ std::unique_ptr<Port> Made(Poller& poller, const std::string& text) {
   throw std::runtime_error(text + ": no port; it is memif:PATH or packet:INTERFACE");
 }
 
-// The two directions are independent of each other.
-FaultPlan Other(FaultPlan plan) {
+// Plan with another seed, so that the faults of both directions are independent.
+FaultPlan WithOtherSeed(FaultPlan plan) {
   plan.seed = ~plan.seed;
   return plan;
 }
 
 }  // namespace
 
-Plane::Plane(const std::vector<std::string>& ports, const FaultPlan& plan)
+DataPlane::DataPlane(const std::vector<std::string>& ports, const FaultPlan& plan)
     : plan_(plan),
       faulty_(plan.Any()),
       inwards_(plan),
-      outwards_(Other(plan)),
-      bell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  if (!bell_) throw std::runtime_error(Failure("eventfd"));
-  ringing_ = poller_.Add(bell_, EPOLLIN, [this] { DoTasks(); });
-  for (const std::string& port : ports) ports_.push_back(Made(poller_, port));
+      outwards_(WithOtherSeed(plan)),
+      wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  if (!wakeup_) throw std::runtime_error(Failure("eventfd"));
+  wakeup_name_ = poller_.Add(wakeup_, EPOLLIN, [this] { RunTasks(); });
+  for (const std::string& port : ports) ports_.push_back(MakePort(poller_, port));
 }
 
-void Plane::Do(std::function<void()> task) {
+void DataPlane::Post(std::function<void()> task) {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const lab::MutexLock lock(mutex_);
     tasks_.push_back(std::move(task));
   }
   const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(bell_.get(), &one, sizeof one);
+  [[maybe_unused]] const ssize_t written = write(wakeup_.get(), &one, sizeof one);
 }
 
-void Plane::DoTasks() {
+void DataPlane::RunTasks() {
   std::uint64_t rung = 0;
-  [[maybe_unused]] const ssize_t bytes = read(bell_.get(), &rung, sizeof rung);
+  [[maybe_unused]] const ssize_t bytes = read(wakeup_.get(), &rung, sizeof rung);
   std::vector<std::function<void()>> tasks;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const lab::MutexLock lock(mutex_);
     tasks.swap(tasks_);
   }
   for (const std::function<void()>& task : tasks) task();
 }
 
-void Plane::Stop() {
-  Do([this] { stop_ = true; });
+void DataPlane::Stop() {
+  Post([this] { stop_ = true; });
 }
 
-void Plane::Apply(std::shared_ptr<const Session> session, bool fresh) {
+void DataPlane::Apply(std::shared_ptr<const Session> session, bool fresh) {
   std::promise<void> done;
-  Do([&] {
+  Post([&] {
     if (fresh) {
       core_.Begin(std::move(session));
-      // A frame names no session: a late one would be summed in this one.
+      // A frame does not name its session: a late frame would be summed in the new one.
       for (Faults* faults : {&inwards_, &outwards_}) faults->Drop();
-      bound_.fill({});
+      worker_ports_.fill({});
       broken_ = false;
       ++counters_.sessions;
     } else {
@@ -96,17 +96,17 @@ void Plane::Apply(std::shared_ptr<const Session> session, bool fresh) {
   done.get_future().wait();
 }
 
-Time Plane::LastPacket() const { return Time(Duration(last_packet_.load())); }
+Time DataPlane::LastPacket() const { return Time(Duration(last_packet_.load())); }
 
-void Plane::Run() {
+void DataPlane::Run() {
   Time tended{};
-  bool waking = true;  // arrivals wake the poller
+  bool waking = true;  // frames that arrive wake the poller
   bool waited = false;
   while (!stop_) {
     bool any = false;
     for (unsigned turn = 0; turn < kTurns && Turn(); ++turn) any = true;
     if (any) {
-      // Interrupts cost the clients a system call each, and are not needed while there is work.
+      // Each interrupt costs a client a system call, and is not needed while frames arrive.
       if (std::exchange(waking, false)) {
         for (const auto& port : ports_) port->Wake(false);
       }
@@ -116,10 +116,10 @@ void Plane::Run() {
       waking = true;
       for (const auto& port : ports_) port->Wake(true);
     } else {
-      std::optional<milliseconds> limit = kTend;
-      if (!std::exchange(waited, true)) limit = kOnceMore;
+      std::optional<milliseconds> limit = kTendInterval;
+      if (!std::exchange(waited, true)) limit = kFirstWait;
       for (const auto& port : ports_) {
-        if (port->Pending()) limit = std::min(*limit, kPending);
+        if (port->Pending()) limit = std::min(*limit, kPendingWait);
       }
       for (const Faults* faults : {&inwards_, &outwards_}) {
         if (const std::optional<Time> due = faults->Due()) {
@@ -130,18 +130,17 @@ void Plane::Run() {
       poller_.Wait(limit);
     }
     now_ = steady_clock::now();
-    if (now_ - tended >= kTend) {
+    if (now_ - tended >= kTendInterval) {
       tended = now_;
       for (const auto& port : ports_) port->Tend();
     }
-    LookForDepartures();
+    CheckDepartures();
   }
   counters_.duplicated = inwards_.duplicated() + outwards_.duplicated();
   counters_.overtaken = inwards_.overtaken() + outwards_.overtaken();
 }
 
-// A batch of each port, summed and sent.
-bool Plane::Turn() {
+bool DataPlane::Turn() {
   bool any = false;
   if (faulty_) now_ = steady_clock::now();
   for (std::size_t port = 0; port < ports_.size(); ++port) {
@@ -149,27 +148,28 @@ bool Plane::Turn() {
         [&](std::uint16_t queue, Bytes frame) { Arrived(port, queue, frame); });
   }
   if (faulty_) {
-    inwards_.Give(now_, [&](const Parcel& parcel) {
-      Sum(parcel.port, parcel.queue, {parcel.frame.data(), parcel.frame.size()});
+    inwards_.Give(now_, [&](const FrameInTransit& transit) {
+      Sum(transit.port, transit.queue, {transit.frame.data(), transit.frame.size()});
     });
-    outwards_.Give(now_, [&](const Parcel& parcel) {
-      ports_[parcel.port]->Send(parcel.queue, {parcel.frame.data(), parcel.frame.size()}, {});
+    outwards_.Give(now_, [&](const FrameInTransit& transit) {
+      ports_[transit.port]->Send(transit.queue, {transit.frame.data(), transit.frame.size()}, {});
     });
   }
   for (const auto& port : ports_) port->Flush();
-  if (std::exchange(heard_, false)) last_packet_ = steady_clock::now().time_since_epoch().count();
+  if (std::exchange(had_packet_, false))
+    last_packet_ = steady_clock::now().time_since_epoch().count();
   return any;
 }
 
-void Plane::Arrived(std::size_t port, std::uint16_t queue, Bytes frame) {
+void DataPlane::Arrived(std::size_t port, std::uint16_t queue, Bytes frame) {
   if (!faulty_) return Sum(port, queue, frame);
   const std::optional<std::size_t> rank = core_.RankOf(frame);
-  Parcel parcel = {port, queue, rank.value_or(0), {frame.data, frame.data + frame.size}};
-  const bool lost = plan_.lose_from == port || !inwards_.Take(now_, std::move(parcel));
+  FrameInTransit transit = {port, queue, rank.value_or(0), {frame.data, frame.data + frame.size}};
+  const bool lost = plan_.lose_from == port || !inwards_.Take(now_, std::move(transit));
   if (lost && rank) ++counters_.workers[*rank].lost;
 }
 
-void Plane::Sum(std::size_t port, std::uint16_t queue, Bytes frame) {
+void DataPlane::Sum(std::size_t port, std::uint16_t queue, Bytes frame) {
   const std::optional<std::size_t> rank = core_.RankOf(frame);
   if (!rank) {
     ++counters_.foreign;
@@ -177,8 +177,8 @@ void Plane::Sum(std::size_t port, std::uint16_t queue, Bytes frame) {
   }
   WorkerCounters& worker = counters_.workers[*rank];
   ++worker.received;
-  Bound& bound = bound_[*rank];
-  if (bound.known && bound.port != port) {
+  WorkerPort& worker_port = worker_ports_[*rank];
+  if (worker_port.known && worker_port.port != port) {
     ++worker.elsewhere;
     return;
   }
@@ -187,8 +187,8 @@ void Plane::Sum(std::size_t port, std::uint16_t queue, Bytes frame) {
     ++worker.malformed;
     return;
   }
-  heard_ = true;
-  if (!bound.known) bound = {true, port, ports_[port]->departures()};
+  had_packet_ = true;
+  if (!worker_port.known) worker_port = {true, port, ports_[port]->departures()};
 
   SetCounters& set = counters_.sets[answer.set];
   ++set.received;
@@ -217,20 +217,21 @@ void Plane::Sum(std::size_t port, std::uint16_t queue, Bytes frame) {
   }
 }
 
-void Plane::Send(std::size_t rank, std::uint16_t queue, Bytes head, Bytes values) {
-  const Bound& bound = bound_[rank];
-  if (!bound.known) return;
+void DataPlane::Send(std::size_t rank, std::uint16_t queue, Bytes head, Bytes values) {
+  const WorkerPort& worker_port = worker_ports_[rank];
+  if (!worker_port.known) return;
   ++counters_.workers[rank].answered;
-  if (!faulty_) return ports_[bound.port]->Send(queue, head, values);
-  Parcel parcel = {bound.port, queue, rank, {head.data, head.data + head.size}};
-  parcel.frame.insert(parcel.frame.end(), values.data, values.data + values.size);
-  const bool lost = plan_.lose_to == bound.port || !outwards_.Take(now_, std::move(parcel));
+  if (!faulty_) return ports_[worker_port.port]->Send(queue, head, values);
+  FrameInTransit transit = {worker_port.port, queue, rank, {head.data, head.data + head.size}};
+  transit.frame.insert(transit.frame.end(), values.data, values.data + values.size);
+  const bool lost = plan_.lose_to == worker_port.port || !outwards_.Take(now_, std::move(transit));
   if (lost) ++counters_.workers[rank].answers_lost;
 }
 
-void Plane::LookForDepartures() {
-  for (const Bound& bound : bound_) {
-    if (bound.known && ports_[bound.port]->departures() != bound.departures) broken_ = true;
+void DataPlane::CheckDepartures() {
+  for (const WorkerPort& worker_port : worker_ports_) {
+    if (worker_port.known && ports_[worker_port.port]->departures() != worker_port.departures)
+      broken_ = true;
   }
 }
 

@@ -1,4 +1,4 @@
-#include "tally.h"
+#include "counters.h"
 
 #include <initializer_list>
 #include <utility>
@@ -18,10 +18,10 @@ std::string Text(const Members& members) {
 
 }  // namespace
 
-std::string Json(const Tally& tally) {
+std::string Json(const Counters& counters) {
   std::string workers;
-  for (size_t rank = 0; rank < tally.workers.size(); ++rank) {
-    const WorkerTally& worker = tally.workers[rank];
+  for (size_t rank = 0; rank < counters.workers.size(); ++rank) {
+    const WorkerCounters& worker = counters.workers[rank];
     workers += std::string(rank == 0 ? "\n  {" : ",\n  {") +
                Text({{"rank", rank},
                      {"joined", worker.joined},
@@ -30,11 +30,11 @@ std::string Json(const Tally& tally) {
                "}";
   }
   return "{" +
-         Text({{"sessions", tally.sessions},
-               {"broken", tally.broken},
-               {"refused", tally.refused},
-               {"jobs", tally.jobs},
-               {"elements", tally.elements}}) +
+         Text({{"sessions", counters.sessions},
+               {"broken", counters.broken},
+               {"refused", counters.refused},
+               {"jobs", counters.jobs},
+               {"elements", counters.elements}}) +
          ",\n \"workers\": [" + workers + "]}\n";
 }
 
