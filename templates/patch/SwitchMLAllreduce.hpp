@@ -134,7 +134,7 @@ class Allreduce {
   /// False if the call falls back to Gloo.
   explicit operator bool() const noexcept { return sequence_ != kNoSequence; }
 
-  /// Sets the limit of the job, where that is not the timeout of the group when it was made.
+  /// Sets the limit of the call. Without it the limit is the timeout that the group was made with.
   void limit(std::chrono::milliseconds limit) noexcept { limit_ = limit; }
 
   /// Makes the tensors one row of elements. Called where the work is made. False if the call falls

@@ -95,16 +95,18 @@ std::string report(const std::string& problem, int size, const std::string& reas
 const std::string& kNoMemory = *new std::string(report("out of memory", 0, ""));
 
 /// The first step of the agreement (join/agreement.hpp) for a rank that cannot delegate, which ends
-/// the agreement for all ranks. One thread calls it, once. Tests have clocks of their own.
-template <typename Clock>
+/// the agreement for all ranks. One thread calls it, once.
 class Refusal {
  public:
-  Refusal(const Exchange& exchange, int rank, int size, milliseconds timeout, Record own)
+  Refusal(const Exchange& exchange, int rank, int size, milliseconds timeout, Record own,
+          RecordGathering::Notify notify, const AgreementClock& clock)
       : store_(exchange),
         rank_(rank),
         size_(size),
         timeout_(std::min<milliseconds>(timeout, std::chrono::hours(24 * 365))),
-        own_(std::move(own)) {}
+        own_(std::move(own)),
+        notify_(std::move(notify)),
+        clock_(clock) {}
 
   /// Returns rank 0's decision. Throws std::runtime_error if a rank is missing.
   Record decision() {
@@ -121,27 +123,10 @@ class Refusal {
   Record lead() {
     const auto call = callName(own_.nonces[0]);
     store_.makeCall(call, own_.sources, left());
-    std::vector<Record> all{own_};
-    std::vector<int> missing;
-    std::string reason;
-    for (int rank = 1; rank < size_; ++rank) {
-      const auto key = keyOf(call, kFirstStep, rank);
-      Record answer;
-      answer.nonces = {kNoNonce};
-      try {
-        // Once the time is over, the other ranks are not waited for one by one.
-        if (!missing.empty() && !store_.has(key)) {
-          throw std::runtime_error(reason);
-        }
-        answer = Record::read(store_.get(key, left()), 1);
-      } catch (const std::exception& error) {
-        reason = error.what();
-        missing.push_back(rank);
-      }
-      all.push_back(answer);
-    }
-    auto out = decide(all, [](const std::string&, const std::string&) { return std::string(); });
-    out = missing.empty() ? out : decideMissing(out, missing, size_, reason);
+    const auto found = RecordGathering(store_, clock_, notify_)
+                           .run(call, kFirstStep, own_, size_, begun_ + timeout_);
+    const auto noTerms = [](const std::string&, const std::string&) { return std::string(); };
+    const auto out = found.orMissing(decide(found.all, noTerms));
     store_.set(keyOf(call, kFirstStep), out.write());
     store_.remove(recordKeys(call, kFirstStep, size_));
     return out;
@@ -152,7 +137,7 @@ class Refusal {
     try {
       for (auto key = std::string(kCallKey);;) {
         const auto call = store_.readCall(key, left() + kDecisionGrace);
-        begun_ = Clock::now();
+        begun_ = clock_.now();
         store_.set(keyOf(call, kFirstStep, rank_), own_.write());
         const auto value = store_.get(keyOf(call, kFirstStep), left() + kDecisionGrace);
         const auto out = Record::read(value, size_);
@@ -167,17 +152,16 @@ class Refusal {
   }
 
   /// Time that this rank may still wait for the others.
-  milliseconds left() const {
-    const auto left = std::chrono::duration_cast<milliseconds>(begun_ + timeout_ - Clock::now());
-    return std::max(left, milliseconds(0));
-  }
+  milliseconds left() const { return clock_.left(begun_ + timeout_); }
 
   RecordStore store_;
   const int rank_;
   const int size_;
   const milliseconds timeout_;
   Record own_;
-  typename Clock::time_point begun_ = Clock::now();  // of the waits for other ranks
+  const RecordGathering::Notify notify_;
+  const AgreementClock& clock_;
+  AgreementClock::Time begun_ = clock_.now();  // of the waits for other ranks
 };
 
 /// The delegate library of this process, or the reason why there is none, and then what the newest
@@ -205,7 +189,7 @@ class Library {
     own.required = isSet("SWITCHML_REQUIRE");
     own.host = hostName();
     const auto decision =
-        Refusal<std::chrono::steady_clock>(exchange, rank, size, timeout, own).decision();
+        Refusal(exchange, rank, size, timeout, own, print, AgreementClock()).decision();
     lock.lock();
     const bool first = size_ == 0;
     size_ = size;

@@ -307,12 +307,4 @@ inline Record decide(const std::vector<Record>& all, Differences differences) {
   return out;
 }
 
-/// Decision if the `missing` ranks have not answered for a reason.
-inline Record decideMissing(Record decision, const std::vector<int>& missing, int size,
-                            const std::string& reason) {
-  decision.kind = Ability::kMissing;
-  decision.detail = missingText(missing, size, reason);
-  return decision;
-}
-
 }  // namespace switchml_delegate

@@ -1,4 +1,4 @@
-/// Access to the records of a new process group in its Store.
+/// Access to the records of a new process group in its Store, and the waits for them.
 ///
 /// The delegate library and the loader in torch share this header. C++14.
 #pragma once
@@ -7,13 +7,33 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <functional>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "SwitchMLInterface.hpp"
 #include "record.hpp"
 
 namespace switchml_delegate {
+
+/// Time of a rank: that of the steady clock. Tests have clocks of their own.
+class AgreementClock {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  using Milliseconds = std::chrono::milliseconds;
+
+  virtual ~AgreementClock() = default;
+  virtual Time now() const { return std::chrono::steady_clock::now(); }
+  virtual void sleep(Milliseconds time) const { std::this_thread::sleep_for(time); }
+
+  /// Time from now to `deadline`, rounded up.
+  Milliseconds left(Time deadline) const {
+    const auto left = deadline - now() + Milliseconds(1) - std::chrono::nanoseconds(1);
+    return std::chrono::duration_cast<Milliseconds>(left);
+  }
+};
 
 /// The Store of a group, as the agreement uses it. The thread that makes the group calls all
 /// functions.
@@ -90,6 +110,92 @@ class RecordStore {
  private:
   const Exchange& exchange_;
   bool checks_ = true;
+};
+
+/// Records of all ranks in a step, as rank 0 has read them.
+struct GatheredRecords {
+  std::vector<Record> all;   // by rank; empty ones of those that are missing
+  std::vector<int> missing;  // ranks that have not answered in time
+  std::string reason;        // for which the last of them is missing
+
+  /// Returns `decision`, or the one that ranks are missing.
+  Record orMissing(Record decision) const {
+    if (!missing.empty()) {
+      decision.kind = Ability::kMissing;
+      decision.detail = missingText(missing, static_cast<int>(all.size()), reason);
+    }
+    return decision;
+  }
+};
+
+/// Rank 0's wait for the records of the other ranks in a step.
+class RecordGathering {
+ public:
+  using Notify = std::function<void(const std::string& line)>;
+
+  /// `notify` is called with the names of missing ranks after ten seconds, then each minute.
+  RecordGathering(RecordStore& store, const AgreementClock& clock, const Notify& notify)
+      : store_(store), clock_(clock), notify_(notify) {}
+
+  /// Waits for the records below `call` until the deadline. `own` is that of rank 0.
+  GatheredRecords run(const std::string& call, const std::string& step, const Record& own, int size,
+                      AgreementClock::Time deadline) {
+    GatheredRecords out;
+    out.all.push_back(own);
+    for (int rank = 1; rank < size; ++rank) {
+      const auto key = keyOf(call, step, rank);
+      Record answer;
+      answer.nonces = {kNoNonce};
+      // Once the time is over, ranks are not waited for one by one.
+      if (out.missing.empty()) {
+        await(call, step, rank, size, deadline);
+      }
+      if (out.missing.empty() || store_.has(key)) {
+        try {
+          answer = Record::read(store_.get(key, clock_.left(deadline)), 1);
+        } catch (const std::exception& error) {
+          out.reason = error.what();
+          out.missing.push_back(rank);
+        }
+      } else {
+        out.missing.push_back(rank);
+      }
+      out.all.push_back(answer);
+    }
+    return out;
+  }
+
+ private:
+  /// Waits for one record. Returns at once if the Store cannot check for keys: then get() waits.
+  void await(const std::string& call, const std::string& step, int rank, int size,
+             AgreementClock::Time deadline) {
+    using Milliseconds = AgreementClock::Milliseconds;
+    for (Milliseconds pause(1); clock_.now() < deadline;
+         pause = std::min(2 * pause, Milliseconds(50))) {
+      if (store_.has(keyOf(call, step, rank)) || !store_.checks()) {
+        return;
+      }
+      if (clock_.now() >= notice_) {
+        notice_ = clock_.now() + std::chrono::minutes(1);
+        std::vector<int> missing;
+        for (int other = rank; other < size; ++other) {
+          if (!store_.has(keyOf(call, step, other))) {
+            missing.push_back(other);
+          }
+        }
+        notify_(ranksText(missing) + " of " + std::to_string(size) +
+                (missing.size() == 1 ? " has" : " have") +
+                " not answered while a process group is made; are they alive, and is the same "
+                "patch, graft or plugin in their torch?");
+      }
+      clock_.sleep(pause);
+    }
+  }
+
+  RecordStore& store_;
+  const AgreementClock& clock_;
+  const Notify& notify_;
+  AgreementClock::Time notice_ = clock_.now() + std::chrono::seconds(10);
 };
 
 /// Keys of the records that the other ranks write in a step.

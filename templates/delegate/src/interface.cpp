@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "SwitchMLInterface.hpp"
+#include "base/limits.hpp"
 #include "base/quietly.hpp"
 #include "base/shutdown.hpp"
 #include "base/text.hpp"

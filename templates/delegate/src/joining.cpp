@@ -1,5 +1,7 @@
 #include "joining.hpp"
 
+#include "base/environment.hpp"
+#include "base/limits.hpp"
 #include "base/say.hpp"
 #include "failover_callbacks.hpp"
 #include "host/host_name.hpp"

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "base/quietly.hpp"
 #include "base/say.hpp"
 
 namespace switchml_delegate {

@@ -4,24 +4,13 @@
 #include <map>
 #include <sstream>
 #include <stdexcept>
-#include <thread>
 
+#include "base/environment.hpp"
+#include "base/limits.hpp"
 #include "base/text.hpp"
 
 namespace switchml_delegate {
 namespace {
-
-using std::chrono::milliseconds;
-
-constexpr milliseconds kFirstNotice = std::chrono::seconds(10);  // of ranks that are missing
-constexpr milliseconds kNextNotice = std::chrono::minutes(1);
-constexpr milliseconds kLongestPoll{50};
-
-class SystemClock final : public AgreementClock {
- public:
-  Time now() const override { return std::chrono::steady_clock::now(); }
-  void sleep(milliseconds time) const override { std::this_thread::sleep_for(time); }
-};
 
 std::string differences(const std::string& first, const std::string& other) {
   const auto left = readTerms(first);
@@ -55,11 +44,6 @@ auto readFromRank0(int size, const Function& function) -> decltype(function()) {
 }
 
 }  // namespace
-
-const AgreementClock& AgreementClock::system() {
-  static const auto& clock = *new SystemClock;
-  return clock;
-}
 
 std::vector<std::pair<std::string, std::string>> readTerms(const std::string& terms) {
   std::istringstream in(terms);
@@ -106,7 +90,7 @@ Record Negotiation::round(Step step, const Capabilities& able) {
 
 void Negotiation::makeCall() {
   call_ = callName(nonce_);
-  const auto earlier = store_.makeCall(call_, sources_, left(timeout_));
+  const auto earlier = store_.makeCall(call_, sources_, clock_.left(begun_ + timeout_));
   again_ = !earlier.empty();
   if (again_) {
     read_ = recordKeys(earlier, kFirstStep, size_);
@@ -115,64 +99,16 @@ void Negotiation::makeCall() {
 }
 
 Record Negotiation::gather(const char* step, const Record& own) {
-  auto noticed = clock_.now() + kFirstNotice;
-  std::vector<Record> all{own};
-  std::vector<int> missing;
-  std::string reason;
-  for (int r = 1; r < size_; ++r) {
-    const auto key = keyOf(call_, step, r);
-    Record answer;
-    answer.nonces = {kNoNonce};
-    // Once the time is over, ranks are not waited for one by one.
-    if (missing.empty()) {
-      awaitRecord(step, r, noticed);
-    }
-    if (missing.empty() || store_.has(key)) {
-      try {
-        answer = Record::read(store_.get(key, left(limit_)), 1);
-      } catch (const std::exception& error) {
-        reason = error.what();
-        missing.push_back(r);
-      }
-    } else {
-      missing.push_back(r);
-    }
-    all.push_back(std::move(answer));
-  }
-  auto out = decide(all);
-  out = missing.empty() ? out : decideMissing(out, missing, size_, reason);
+  const auto found =
+      RecordGathering(store_, clock_, notify_).run(call_, step, own, size_, begun_ + limit_);
+  const auto out = found.orMissing(decide(found.all));
   store_.set(keyOf(call_, step), out.write());
-  if (missing.empty()) {
+  if (found.missing.empty()) {
     store_.remove(read_);  // all ranks have read them before they wrote their records
     store_.remove(recordKeys(call_, step, size_));
     read_ = {keyOf(call_, step)};
   }
   return out;
-}
-
-/// Waits for the record of a rank as long as the others may wait for the decision. Names the ranks
-/// that are missing after ten seconds, then each minute. Returns at once if the Store cannot check
-/// for keys: then get() waits.
-void Negotiation::awaitRecord(const char* step, int rank, AgreementClock::Time& noticed) {
-  for (Milliseconds pause(1); clock_.now() < begun_ + limit_;
-       pause = std::min(2 * pause, kLongestPoll)) {
-    if (store_.has(keyOf(call_, step, rank)) || !store_.checks()) {
-      return;
-    }
-    if (clock_.now() >= noticed) {
-      noticed = clock_.now() + kNextNotice;
-      std::vector<int> missing;
-      for (int r = rank; r < size_; ++r) {
-        if (!store_.has(keyOf(call_, step, r))) {
-          missing.push_back(r);
-        }
-      }
-      notify_(text(ranksText(missing), " of ", size_, missing.size() == 1 ? " has" : " have",
-                   " not answered while a process group is made; are they alive, and is the same "
-                   "patch, graft or plugin in their torch?"));
-    }
-    clock_.sleep(pause);
-  }
 }
 
 Record Negotiation::answer(const char* step, const Record& own) {
@@ -182,7 +118,8 @@ Record Negotiation::answer(const char* step, const Record& own) {
   for (;;) {
     store_.set(keyOf(call_, step, rank_), own.write());
     auto all = readFromRank0(size_, [&] {
-      return Record::read(store_.get(keyOf(call_, step), left(limit_ + kDecisionGrace)), size_);
+      return Record::read(
+          store_.get(keyOf(call_, step), clock_.left(begun_ + limit_ + kDecisionGrace)), size_);
     });
     if (all.isFor(rank_, nonce_, call_)) {
       return all;
@@ -192,13 +129,14 @@ Record Negotiation::answer(const char* step, const Record& own) {
 }
 
 void Negotiation::readCallFrom(const std::string& key) {
-  call_ =
-      readFromRank0(size_, [&] { return store_.readCall(key, left(timeout_ + kDecisionGrace)); });
+  call_ = readFromRank0(
+      size_, [&] { return store_.readCall(key, clock_.left(begun_ + timeout_ + kDecisionGrace)); });
   begun_ = clock_.now();
 }
 
-Negotiation::Milliseconds Negotiation::left(Milliseconds limit) const {
-  return std::chrono::ceil<Milliseconds>(begun_ + limit - clock_.now());
+const AgreementClock& Negotiation::systemClock() {
+  static const auto& clock = *new AgreementClock;
+  return clock;
 }
 
 }  // namespace switchml_delegate

@@ -35,19 +35,6 @@ std::vector<std::pair<std::string, std::string>> readTerms(const std::string& te
 /// Rank 0's decision for all ranks: able if every rank is, and on the same terms.
 Record decide(const std::vector<Record>& all);
 
-/// The time of a rank. Tests have clocks of their own.
-class AgreementClock {
- public:
-  using Time = std::chrono::steady_clock::time_point;
-
-  virtual ~AgreementClock() = default;
-  virtual Time now() const = 0;
-  virtual void sleep(std::chrono::milliseconds time) const = 0;
-
-  /// The steady clock of the system.
-  static const AgreementClock& system();
-};
-
 /// The rounds in which the ranks of one group agree. All ranks take the same steps of a group in
 /// the same order, with a round for each, and begin no step before all know how the one before has
 /// ended. So all of them delegate, or none.
@@ -83,7 +70,7 @@ class Negotiation {
   /// `host`: name of this host. `notify` is called with lines for the user while rank 0 waits.
   Negotiation(const Exchange& exchange, int rank, int size, Milliseconds timeout,
               const std::string& host, std::function<void(const std::string&)> notify,
-              const AgreementClock& clock = AgreementClock::system());
+              const AgreementClock& clock = systemClock());
 
   /// Exchanges the records of a step, and returns the decision. Throws std::runtime_error on every
   /// rank if one is missing.
@@ -102,14 +89,12 @@ class Negotiation {
   // Rank 0.
   void makeCall();
   Record gather(const char* step, const Record& own);
-  void awaitRecord(const char* step, int rank, AgreementClock::Time& noticed);
 
   // The other ranks.
   Record answer(const char* step, const Record& own);
   void readCallFrom(const std::string& key);
 
-  /// Time until `limit` has passed since the round before.
-  Milliseconds left(Milliseconds limit) const;
+  static const AgreementClock& systemClock();
 
   RecordStore store_;
   const int rank_;

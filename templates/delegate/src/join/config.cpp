@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/environment.hpp"
 #include "base/text.hpp"
 #include "host/cores.hpp"
 #include "join/agreement.hpp"

@@ -5,9 +5,9 @@
 
 namespace switchml_delegate {
 
-void Outcome::fallBack(const std::string& why) {
-  decision = glooDecision(why);
-  reason = why;
+void Outcome::fallBack(const std::string& cause) {
+  decision = glooDecision(cause);
+  reason = cause;
 }
 
 void Outcome::delegate(const Settings& settings, const std::string& agreed, bool fake,
