@@ -134,7 +134,7 @@ class Allreduce {
   /// False if the call falls back to Gloo.
   explicit operator bool() const noexcept { return sequence_ != kNoSequence; }
 
-  /// Sets the limit of the job, where that is not the timeout of the group when it was made.
+  /// Sets the limit of the call. Without it the limit is the timeout that the group was made with.
   void limit(std::chrono::milliseconds limit) noexcept { limit_ = limit; }
 
   /// Makes the tensors one row of elements. Called where the work is made. False if the call falls
@@ -161,27 +161,27 @@ class Allreduce {
   /// are on the CPU. The sources stay as they are, unless they are targets.
   template <typename Tensor>
   void reduce(const RowLayout<Tensor>& sources, const RowLayout<Tensor>& targets,
-              const Steps& more = {}) {
+              const PartCallbacks& more = {}) {
     using Type = typename std::decay<decltype(sources.first().scalar_type())>::type;
     try {
       Row<Tensor, Type> row(sources, targets,
                             request_.element == Element::kInt32 ? Type::Int : Type::Float);
-      Steps steps;
-      steps.before = more.before;
-      steps.place = [&row](std::int64_t first, std::int64_t last) {
+      PartCallbacks callbacks;
+      callbacks.before = more.before;
+      callbacks.memory = [&row](std::int64_t first, std::int64_t last) {
         auto values = row.allocate(first, last);
         return Memory{values->data_ptr(), std::move(values)};
       };
       if (!row.isInPlace()) {
-        steps.fill = [&row](std::int64_t first, std::int64_t last) { row.fill(first, last); };
+        callbacks.fill = [&row](std::int64_t first, std::int64_t last) { row.fill(first, last); };
       }
-      steps.after = [&](std::int64_t first, std::int64_t last) {
+      callbacks.after = [&](std::int64_t first, std::int64_t last) {
         row.copyOut(first, last);
         if (more.after) {
           more.after(first, last);
         }
       };
-      delegate()->reduce(std::exchange(sequence_, kNoSequence), request_, limit_, steps);
+      delegate()->reduce(std::exchange(sequence_, kNoSequence), request_, limit_, callbacks);
     } catch (...) {
       drop();
       throw;

@@ -57,7 +57,7 @@ class RowLayout {
   const Tensor& first() const { return entries_[0].tensor; }
 
   /// True if both are one tensor, each element of which has the same index in the row and the same
-  /// address, and no two elements share an address. Then a chunk may be written while later ones
+  /// address, and no two elements share an address. Then a part may be written while later ones
   /// are still to be read.
   bool isSameAs(const RowLayout& other) const {
     return entries_.size() == 1 && other.entries_.size() == 1 &&
@@ -170,8 +170,8 @@ class RowLayout {
   std::int64_t numel_ = 0;
 };
 
-/// Memory for chunks of rows. The process keeps three buffers, which are two chunks that are summed
-/// and one that is filled: new memory for each chunk would cost more than all copies.
+/// Memory for parts of rows. The process keeps three buffers, which are two parts that are summed
+/// and one that is filled: new memory for each part would cost more than all copies.
 ///
 /// Any thread calls take(), and releases what it returns. `mutex_` guards `free_`.
 template <typename Tensor>
@@ -225,15 +225,15 @@ class BufferPool {
   std::vector<Tensor> free_;
 };
 
-/// The row in which `sources` are summed for `targets`, in elements of `type`, chunk by chunk:
+/// The row in which `sources` are summed for `targets`, in elements of `type`, part by part:
 ///
-///   1. allocate() gives a chunk its memory.
+///   1. allocate() gives a part its memory.
 ///   2. fill() copies the sources into it, in pieces. SwitchML sums it.
 ///   3. copyOut() copies the sums to the targets.
 ///
-/// The next chunk may be at 1 or 2 while one is summed. Each function is called for the chunks in
+/// The next part may be at 1 or 2 while one is summed. Each function is called for the parts in
 /// their order, by one thread at a time. A single tensor that is such a row itself is summed in
-/// place. Else each chunk has memory of its own, or the whole row has, if a target may overlap a
+/// place. Else each part has memory of its own, or the whole row has, if a target may overlap a
 /// source.
 template <typename Tensor, typename Type>
 class Row {
@@ -255,32 +255,32 @@ class Row {
   /// True if the row is the tensor: then nothing is filled or copied out.
   bool isInPlace() const { return inPlace_; }
 
-  /// Memory for the elements from `first` to before `last`, the next chunk.
+  /// Memory for the elements from `first` to before `last`, the next part.
   std::shared_ptr<Tensor> allocate(std::int64_t first, std::int64_t last) {
     const auto& like = sources_.first();
-    chunks_.emplace_back(
+    parts_.emplace_back(
         first,
         whole_ ? std::make_shared<Tensor>(whole_->narrow(0, first, last - first))
                : BufferPool<Tensor>::get().take(last - first, like, like.options().dtype(type_)));
-    return chunks_.back().second;
+    return parts_.back().second;
   }
 
-  /// Fills elements of the newest chunk. A whole row is filled at once.
+  /// Fills elements of the newest part. A whole row is filled at once.
   void fill(std::int64_t first, std::int64_t last) const {
     if (whole_ && first > 0) {
       return;
     }
-    const auto& newest = chunks_.back();
+    const auto& newest = parts_.back();
     sources_.each(
         first, whole_ ? sources_.numel() : last, [&](const Tensor& tensor, std::int64_t begin) {
           viewOf(whole_ ? *whole_ : *newest.second, begin - newest.first, tensor).copy_(tensor);
         });
   }
 
-  /// Copies the oldest chunk to the targets, and releases it.
+  /// Copies the oldest part to the targets, and releases it.
   void copyOut(std::int64_t first, std::int64_t last) {
-    const auto oldest = std::move(chunks_.front());
-    chunks_.pop_front();
+    const auto oldest = std::move(parts_.front());
+    parts_.pop_front();
     if (!inPlace_) {
       targets_.each(first, last, [&](Tensor tensor, std::int64_t begin) {
         tensor.copy_(viewOf(*oldest.second, begin - first, tensor));
@@ -293,8 +293,8 @@ class Row {
   const RowLayout<Tensor>& targets_;
   const Type type_;
   const bool inPlace_;
-  std::shared_ptr<Tensor> whole_;  // memory of all chunks, if they share it
-  std::deque<std::pair<std::int64_t, std::shared_ptr<Tensor>>> chunks_;  // by their first elements
+  std::shared_ptr<Tensor> whole_;  // memory of all parts, if they share it
+  std::deque<std::pair<std::int64_t, std::shared_ptr<Tensor>>> parts_;  // by their first elements
 };
 
 }  // namespace switchml_delegate

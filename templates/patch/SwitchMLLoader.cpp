@@ -13,6 +13,7 @@
 
 #include "SwitchMLAllreduce.hpp"
 #include "record.hpp"
+#include "record_store.hpp"
 #include "requirement.hpp"
 
 namespace switchml_delegate {
@@ -94,16 +95,18 @@ std::string report(const std::string& problem, int size, const std::string& reas
 const std::string& kNoMemory = *new std::string(report("out of memory", 0, ""));
 
 /// The first step of the agreement (join/agreement.hpp) for a rank that cannot delegate, which ends
-/// the agreement for all ranks. One thread calls it, once. Tests have clocks of their own.
-template <typename Clock>
+/// the agreement for all ranks. One thread calls it, once.
 class Refusal {
  public:
-  Refusal(const Exchange& exchange, int rank, int size, milliseconds timeout, Record own)
-      : exchange_(exchange),
+  Refusal(const Exchange& exchange, int rank, int size, milliseconds timeout, Record own,
+          RecordGathering::Notify notify, const AgreementClock& clock)
+      : store_(exchange),
         rank_(rank),
         size_(size),
         timeout_(std::min<milliseconds>(timeout, std::chrono::hours(24 * 365))),
-        own_(std::move(own)) {}
+        own_(std::move(own)),
+        notify_(std::move(notify)),
+        clock_(clock) {}
 
   /// Returns rank 0's decision. Throws std::runtime_error if a rank is missing.
   Record decision() {
@@ -118,56 +121,14 @@ class Refusal {
  private:
   /// Reads the records of the other ranks, and writes the decision, as rank 0.
   Record lead() {
-    std::string earlier;
-    if (has(kCallKey)) {
-      const auto value = get(kCallKey);
-      earlier.assign(value.begin(), value.end());
-    }
     const auto call = callName(own_.nonces[0]);
-    set(kCallKey, {call.begin(), call.end()});
-    if (!earlier.empty()) {  // ranks that have read its name wait there
-      set(keyOf(earlier, kNextCall), {call.begin(), call.end()});
-      if (!has(keyOf(earlier, kFirstStep))) {
-        Record again;
-        again.sources = own_.sources;
-        again.nonces = {kNoNonce};
-        again.kind = Ability::kUnable;
-        again.detail = kBegunAgain;
-        set(keyOf(earlier, kFirstStep), again.write());
-      }
-    }
-    begun_ = Clock::now();
-    std::vector<Record> all{own_};
-    std::vector<int> missing;
-    std::string reason;
-    for (int rank = 1; rank < size_; ++rank) {
-      const auto key = keyOf(call, kFirstStep, rank);
-      Record answer;
-      answer.nonces = {kNoNonce};
-      try {
-        // Once the time is over, the other ranks are not waited for one by one.
-        if (!missing.empty() && !has(key)) {
-          throw std::runtime_error(reason);
-        }
-        answer = Record::read(get(key), 1);
-      } catch (const std::exception& error) {
-        reason = error.what();
-        missing.push_back(rank);
-      }
-      all.push_back(answer);
-    }
-    auto out = decide(all, [](const std::string&, const std::string&) { return std::string(); });
-    if (!missing.empty()) {
-      out.kind = Ability::kMissing;
-      out.detail = missingText(missing, size_, reason);
-    }
-    set(keyOf(call, kFirstStep), out.write());
-    try {
-      for (int rank = 1; rank < size_; ++rank) {
-        exchange_.remove(keyOf(call, kFirstStep, rank).c_str());
-      }
-    } catch (const std::exception&) {  // not each Store is able to
-    }
+    store_.makeCall(call, own_.sources, left());
+    const auto found = RecordGathering(store_, clock_, notify_)
+                           .run(call, kFirstStep, own_, size_, begun_ + timeout_);
+    const auto noTerms = [](const std::string&, const std::string&) { return std::string(); };
+    const auto out = found.orMissing(decide(found.all, noTerms));
+    store_.set(keyOf(call, kFirstStep), out.write());
+    store_.remove(recordKeys(call, kFirstStep, size_));
     return out;
   }
 
@@ -175,10 +136,11 @@ class Refusal {
   Record follow() {
     try {
       for (auto key = std::string(kCallKey);;) {
-        const auto call = readCall(get(key, kDecisionGrace));
-        set(keyOf(call, kFirstStep, rank_), own_.write());
-        begun_ = Clock::now();
-        const auto out = Record::read(get(keyOf(call, kFirstStep), kDecisionGrace), size_);
+        const auto call = store_.readCall(key, left() + kDecisionGrace);
+        begun_ = clock_.now();
+        store_.set(keyOf(call, kFirstStep, rank_), own_.write());
+        const auto value = store_.get(keyOf(call, kFirstStep), left() + kDecisionGrace);
+        const auto out = Record::read(value, size_);
         if (out.isFor(rank_, own_.nonces[0], call)) {
           return out;
         }
@@ -189,30 +151,17 @@ class Refusal {
     }
   }
 
-  std::vector<std::uint8_t> get(const std::string& key, milliseconds grace = milliseconds(0)) {
-    const auto left = std::chrono::duration_cast<milliseconds>(begun_ + timeout_ - Clock::now());
-    return exchange_.get(key.c_str(), std::max(left, milliseconds(100)) + grace);
-  }
+  /// Time that this rank may still wait for the others.
+  milliseconds left() const { return clock_.left(begun_ + timeout_); }
 
-  void set(const std::string& key, const std::vector<std::uint8_t>& value) {
-    exchange_.set(key.c_str(), value);
-  }
-
-  /// False also if the Store cannot check, as one that is written in Python may not.
-  bool has(const std::string& key) {
-    try {
-      return exchange_.has(key.c_str());
-    } catch (const std::exception&) {
-      return false;
-    }
-  }
-
-  const Exchange& exchange_;
+  RecordStore store_;
   const int rank_;
   const int size_;
   const milliseconds timeout_;
   Record own_;
-  typename Clock::time_point begun_ = Clock::now();  // of the waits for the other ranks
+  const RecordGathering::Notify notify_;
+  const AgreementClock& clock_;
+  AgreementClock::Time begun_ = clock_.now();  // of the waits for other ranks
 };
 
 /// The delegate library of this process, or the reason why there is none, and then what the newest
@@ -228,20 +177,19 @@ class Library {
 
   /// Takes part in the agreement of a new group as a rank that cannot delegate.
   void refuse(int rank, int size, milliseconds timeout, const Exchange& exchange) {
-    Record own;
-    own.group = firstGroup();
+    const auto named = firstGroup();
     std::unique_lock<std::mutex> lock(mutex_);
     const auto number = ++made_[size];
     lock.unlock();
-    static_cast<Capabilities&>(own) = number < own.group
-                                          ? Capabilities::later(number, size, own.group)
-                                          : Capabilities::unable(problem_);
-    own.group = firstGroup();
+    Record own;
+    static_cast<Capabilities&>(own) =
+        number < named ? Capabilities::later(number, size, named) : Capabilities::unable(problem_);
+    own.group = named;
     own.sources = std::string(SWITCHML_DELEGATE_DIGEST) + exchange.sources;
     own.required = isSet("SWITCHML_REQUIRE");
     own.host = hostName();
     const auto decision =
-        Refusal<std::chrono::steady_clock>(exchange, rank, size, timeout, own).decision();
+        Refusal(exchange, rank, size, timeout, own, print, AgreementClock()).decision();
     lock.lock();
     const bool first = size_ == 0;
     size_ = size;

@@ -54,11 +54,6 @@ struct Clock final : switchml_delegate::AgreementClock {
 };
 const Clock kClock;
 
-struct LoaderClock {
-  using time_point = Clock::Time;
-  static time_point now() { return kClock.now(); }
-};
-
 /// The process has been killed.
 struct Killed {};
 
@@ -103,7 +98,7 @@ class Attempt {
     bool arrived = false;  // at an access, and waits for its turn
     bool ended = false;
     bool late = false;    // the time for the key is over
-    std::string awaited;  // the key, where it waits for one
+    std::string awaited;  // the key that it waits for; empty if it waits for none
     Clock::Time until;
     std::uint64_t accesses = 0;
   };
@@ -208,11 +203,12 @@ const std::string kNoLibrary = "libgone.so.1";
 
 /// Joins a group as a rank whose loader finds no library.
 Record withoutLibrary(const Exchange& exchange, int rank, int size, const Capabilities& able,
-                      const std::string& host) {
+                      const std::string& host,
+                      const std::function<void(const std::string&)>& notify) {
   Record own{able};
   own.sources = SWITCHML_DELEGATE_DIGEST;
   own.host = host;
-  return switchml_delegate::loader::Refusal<LoaderClock>(exchange, rank, size, kTimeout, own)
+  return switchml_delegate::loader::Refusal(exchange, rank, size, kTimeout, own, notify, kClock)
       .decision();
 }
 
@@ -221,13 +217,12 @@ Outcome join(const Exchange& exchange, int rank, int size, const std::vector<Cap
              std::uint64_t random, const std::string& host = "zeus") {
   Outcome out;
   out.error = thrown([&] {
+    const auto notify = [&out](const std::string& line) { out.lines.push_back(line); };
     if (own[0].detail == kNoLibrary) {
-      out.last = withoutLibrary(exchange, rank, size, own[0], host);
+      out.last = withoutLibrary(exchange, rank, size, own[0], host, notify);
       return;
     }
-    Negotiation negotiation(
-        exchange, rank, size, kTimeout, host,
-        [&out](const std::string& line) { out.lines.push_back(line); }, kClock);
+    Negotiation negotiation(exchange, rank, size, kTimeout, host, notify, kClock);
     for (std::size_t i = 0; i < own.size() && out.last.able(); ++i) {
       if ((random >> (3 * static_cast<std::size_t>(rank) + i) % 64U & 1U) != 0) {
         thrown([&] { exchange.get("never", kWork); });
@@ -391,6 +386,8 @@ void missing(std::uint64_t random) {
         "rank 0 has no library, and another rank never comes");
   check(contains(said(4, {{0, kLacking}}, {1, 2}), "SwitchML: ranks 1-2 of 4" + end),
         "rank 0 has no library, and others never come");
+  check(lines.size() >= 29 && contains(lines.back(), "ranks 1-2 of 4 have not answered while"),
+        "it names them as well");
   check(contains(said(4, {{3, kLacking}}, {0}), "SwitchML: rank 0 of 4" + alive),
         "a rank has no library, and rank 0 never comes");
   std::set<int> most;
@@ -462,7 +459,7 @@ void otherSources() {
   check(all.detail.find("rank 1: switchml-patch") == 0, "it need not say its host: " + all.detail);
 }
 
-/// Terms differ in a value, also where they are as long.
+/// Terms differ in a value, also if both are of one length.
 void otherTerms() {
   for (const std::string value : {"8", "16"}) {
     std::map<std::string, Value> store;
@@ -476,20 +473,20 @@ void otherTerms() {
   }
 }
 
-/// A reason has the hosts of its ranks, where the group has several.
+/// A reason has the hosts of its ranks, if the group has several.
 void hosts() {
   const auto said = [](const std::vector<std::string>& names, const std::set<int>& able) {
     std::map<std::string, Value> store;
     const auto size = static_cast<int>(names.size());
     Attempt attempt(store, size, 1);
-    std::string words;
+    std::string reason;
     attempt.run([&](int rank, const Exchange& exchange) {
       const auto own = able.count(rank) == 0 ? Capabilities::unable("why") : kAble;
       const auto out = join(exchange, rank, size, {own}, 0, names[static_cast<std::size_t>(rank)]);
       check(out.last.host.empty(), "a decision is of no host");
-      words = out.last.detail;
+      reason = out.last.detail;
     });
-    return words;
+    return reason;
   };
   check(said({"a", "a", "a"}, {0}) == "ranks 1-2: why", "one host");
   check(said({"a", "b", "a"}, {0, 2}) == "rank 1 on b: why", "another host");

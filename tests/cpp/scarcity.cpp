@@ -103,17 +103,17 @@ void delegating(std::shared_ptr<Failover> failover, std::shared_ptr<Heartbeat> h
 
 std::string reduced(std::uint64_t sequence, const std::function<void(std::int64_t)>& before = {}) {
   const auto memory = std::make_shared<std::vector<std::int32_t>>(kRequest.numel);
-  Steps steps;
-  steps.before = [&](std::int64_t first, std::int64_t /*last*/) {
+  PartCallbacks callbacks;
+  callbacks.before = [&](std::int64_t first, std::int64_t /*last*/) {
     if (before) {
       before(first);
     }
   };
-  steps.after = [](std::int64_t /*first*/, std::int64_t /*last*/) {};
-  steps.place = [&](std::int64_t first, std::int64_t /*last*/) {
+  callbacks.after = [](std::int64_t /*first*/, std::int64_t /*last*/) {};
+  callbacks.memory = [&](std::int64_t first, std::int64_t /*last*/) {
     return Memory{memory->data() + first, memory};
   };
-  return thrown([&] { delegate()->reduce(sequence, kRequest, {}, steps); });
+  return thrown([&] { delegate()->reduce(sequence, kRequest, {}, callbacks); });
 }
 
 std::uint64_t taken() { return delegate()->takeSequence(&context, kRequest); }

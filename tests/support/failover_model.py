@@ -7,7 +7,7 @@ matches the next one that the rank submits with that job of the others. After th
 tell each other how many jobs they have finished: results that some rank has are sent to those that
 lack them, and the rest is summed by Gloo from the inputs.
 
-The state is explored whole, so what is shown holds for every order of events.
+Every state is visited: see states.py, and there why no model checker is used.
 """
 
 from __future__ import annotations

@@ -8,7 +8,9 @@ may fail at any moment, any context may refuse to start, and a context stops som
 failure.
 
 What the ranks do over Gloo is one operation of all at a time, so ranks that are not at the same one
-mix what they send. The state is explored whole, so what is shown holds for every order of events.
+mix what they send.
+
+Every state is visited: see states.py, and there why no model checker is used.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ each ends on a rank, at a moment of its own, when all have begun it.
 A rank may give up at any moment. It sends a last warning, which ends each rank that hears it, and
 which that one passes on. The warnings of a rank come in their order.
 
-The state is explored whole, so what is shown holds for every order of events.
+Every state is visited: see states.py, and there why no model checker is used.
 """
 
 from __future__ import annotations

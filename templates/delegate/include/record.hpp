@@ -40,7 +40,6 @@ constexpr const char* kNoNonce = "-";              // nonce of a rank that has n
 constexpr const char* kCallKey = "switchml/call";  // has the name of rank 0's newest call
 constexpr const char* kNextCall = "next";          // below an earlier call: the name of the next
 constexpr const char* kFirstStep = "capabilities";
-constexpr const char* kBegunAgain = "begun again";  // decision of an earlier call
 
 constexpr const char* kRank0Has = " where rank 0 has ";
 
@@ -90,12 +89,6 @@ inline const std::vector<std::uint8_t>& limited(const std::vector<std::uint8_t>&
                              " bytes, of at most " + std::to_string(most));
   }
   return value;
-}
-
-/// Name of the call in the value of a key. Throws std::runtime_error if that is too large.
-inline std::string readCall(const std::vector<std::uint8_t>& value) {
-  limited(value, 3 * kMostName);
-  return {value.begin(), value.end()};
 }
 
 // What a rank can do.
@@ -268,6 +261,15 @@ inline std::string reasonAgainst(const Record& own, const Record& first, Differe
   return first.able() && own.detail != first.detail ? differences(first.detail, own.detail) : "";
 }
 
+/// Error of all ranks if some have not answered.
+inline std::string missingText(const std::vector<int>& ranks, int size, const std::string& reason) {
+  return "SwitchML: " + ranksText(ranks) + " of " + std::to_string(size) +
+         " did not answer while the group was made; " +
+         (ranks.size() == 1 ? "is it alive, and is its torch patched too? ("
+                            : "are they alive, and is their torch patched too? (") +
+         reason + ')';
+}
+
 /// Decision for all ranks: able if every rank is, and on the same terms.
 inline Record decide(const std::vector<Record>& all, Differences differences) {
   const auto is = [&all](Ability kind) {
@@ -303,15 +305,6 @@ inline Record decide(const std::vector<Record>& all, Differences differences) {
     out.detail += "; and " + std::to_string(reasons.size() - named) + " more reasons";
   }
   return out;
-}
-
-/// Error of all ranks if some have not answered.
-inline std::string missingText(const std::vector<int>& ranks, int size, const std::string& reason) {
-  return "SwitchML: " + ranksText(ranks) + " of " + std::to_string(size) +
-         " did not answer while the group was made; " +
-         (ranks.size() == 1 ? "is it alive, and is its torch patched too? ("
-                            : "are they alive, and is their torch patched too? (") +
-         reason + ')';
 }
 
 }  // namespace switchml_delegate

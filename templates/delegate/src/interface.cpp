@@ -117,7 +117,7 @@ class DelegateImpl final : public Interface {
   }
 
   void reduce(std::uint64_t sequence, const Request& request, std::chrono::milliseconds limit,
-              const Steps& steps) override {
+              const PartCallbacks& callbacks) override {
     const auto barrier = processShutdown.barrier(sequence);
     auto& own = process();
     if (own.runtime.library.lost()) {
@@ -130,7 +130,7 @@ class DelegateImpl final : public Interface {
     const auto begun = Library::Clock::now();
     const auto timeout = std::min(limit > limit.zero() ? limit : group->timeout, kForever);
     const auto bytes = sumOverRanks(own.runtime, *group, sequence, request,
-                                    {std::min(timeout, group->longest), timeout}, steps);
+                                    {std::min(timeout, group->longest), timeout}, callbacks);
     if (bytes == 0) {
       ++statistics.failover.calls;
       return;

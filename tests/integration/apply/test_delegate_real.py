@@ -81,7 +81,7 @@ def build(directory: Path, simulator_home: Home, *, job_end: bool = True) -> Non
     )
     sources = [CPP / "delegate.cpp", unite(directory)]
     compiled("delegate", sources, home, directory, "clang++", *macros, *FAULTS)
-    compiled("objection", [CPP / "objection.cpp"], home, directory, "clang++", *macros)
+    compiled("refusal", [CPP / "refusal.cpp"], home, directory, "clang++", *macros)
 
 
 @pytest.fixture(scope="session")
@@ -106,7 +106,7 @@ def group_lines(built: Path, scratch: Path, *, all_sizes: bool = False, **given:
     values = {**DPDK, "timeout": 1000, **{k: v for k, v in given.items() if not k.isupper()}}
     config = scratch / "switchml.cfg"
     config.write_text(with_values((built / "switchml.cfg").read_text(), values))
-    command = [str(built / "objection"), str(config), *(["all"] if all_sizes else [])]
+    command = [str(built / "refusal"), str(config), *(["all"] if all_sizes else [])]
     done = captured(command, env=environment(env), check=True, cwd=scratch)
     return done.stdout.splitlines()
 

@@ -27,9 +27,9 @@ def sources(tmp_path: Path) -> Path:
 def test_torch_compiles_no_code_of_the_delegate(sources: Path, compiler: str) -> None:
     need(compiler)
     built = sources / "loader.o"
-    include = f"-I{sources / render.PROJECT / 'include'}"
+    include = (f"-I{sources / render.PROJECT / 'include'}", "-iquote", str(sources))
     digest = '-DSWITCHML_DELEGATE_DIGEST="digest"'
-    strict = ["-std=c++14", "-O1", "-Wall", "-Wextra", "-Werror", include, digest]
+    strict = ["-std=c++14", "-O1", "-Wall", "-Wextra", "-Werror", *include, digest]
     run(compiler, *strict, "-c", sources / LOADER, "-o", built)
     found = {*re.findall(r"switchml_delegate::[\w:]+", run("nm", "-C", built))}
     assert "switchml_delegate::agree" in found

@@ -13,6 +13,7 @@
 
 #include "SwitchMLInterface.hpp"
 #include "record.hpp"
+#include "record_store.hpp"
 
 namespace switchml_delegate {
 
@@ -33,19 +34,6 @@ std::vector<std::pair<std::string, std::string>> readTerms(const std::string& te
 
 /// Rank 0's decision for all ranks: able if every rank is, and on the same terms.
 Record decide(const std::vector<Record>& all);
-
-/// The time of a rank. Tests have clocks of their own.
-class AgreementClock {
- public:
-  using Time = std::chrono::steady_clock::time_point;
-
-  virtual ~AgreementClock() = default;
-  virtual Time now() const = 0;
-  virtual void sleep(std::chrono::milliseconds time) const = 0;
-
-  /// The steady clock of the system.
-  static const AgreementClock& system();
-};
 
 /// The rounds in which the ranks of one group agree. All ranks take the same steps of a group in
 /// the same order, with a round for each, and begin no step before all know how the one before has
@@ -82,7 +70,7 @@ class Negotiation {
   /// `host`: name of this host. `notify` is called with lines for the user while rank 0 waits.
   Negotiation(const Exchange& exchange, int rank, int size, Milliseconds timeout,
               const std::string& host, std::function<void(const std::string&)> notify,
-              const AgreementClock& clock = AgreementClock::system());
+              const AgreementClock& clock = systemClock());
 
   /// Exchanges the records of a step, and returns the decision. Throws std::runtime_error on every
   /// rank if one is missing.
@@ -98,26 +86,17 @@ class Negotiation {
   bool again() const { return again_; }
 
  private:
-  using Value = std::vector<std::uint8_t>;
-
   // Rank 0.
   void makeCall();
   Record gather(const char* step, const Record& own);
-  void awaitRecord(const char* step, int rank, AgreementClock::Time& noticed);
-  std::vector<std::string> recordKeys(const std::string& call, const char* step) const;
 
   // The other ranks.
   Record answer(const char* step, const Record& own);
   void readCallFrom(const std::string& key);
 
-  // The Store.
-  void set(const std::string& key, const Value& value) { exchange_.set(key.c_str(), value); }
-  void setName(const std::string& key) { set(key, {call_.begin(), call_.end()}); }
-  bool has(const std::string& key);
-  void remove(const std::vector<std::string>& keys);
-  Value get(const std::string& key, Milliseconds limit);
+  static const AgreementClock& systemClock();
 
-  const Exchange& exchange_;
+  RecordStore store_;
   const int rank_;
   const int size_;
   const Milliseconds timeout_;
@@ -129,7 +108,6 @@ class Negotiation {
   const std::string nonce_;
   std::string call_;
   bool again_ = false;
-  bool checks_ = true;             // the Store is able to check for a key
   std::vector<std::string> read_;  // keys, once all ranks answer the next round
   /// Time when rank 0 wrote the decision of the round before, or when this rank read it. A rank's
   /// limits between two rounds are shorter than that of the step.

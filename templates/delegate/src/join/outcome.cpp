@@ -5,9 +5,9 @@
 
 namespace switchml_delegate {
 
-void Outcome::fallBack(const std::string& why) {
-  decision = glooDecision(why);
-  reason = why;
+void Outcome::fallBack(const std::string& cause) {
+  decision = glooDecision(cause);
+  reason = cause;
 }
 
 void Outcome::delegate(const Settings& settings, const std::string& agreed, bool fake,
@@ -19,15 +19,6 @@ void Outcome::delegate(const Settings& settings, const std::string& agreed, bool
                   bits == Quantization::kWhole ? "" : text(" in ", bits, " bits"), " (", terms,
                   settings.failsOver ? text("; SWITCHML_TIMEOUT_MS=", settings.timeoutMs) : "",
                   filled.empty() ? "" : "; filled in: ", filled, ")");
-}
-
-std::string Outcome::json() const {
-  const auto steps = size > 0 ? static_cast<std::size_t>(step) : 0;
-  const auto textOf = [](const char* name) { return inQuotes(name); };
-  return text("\"group\": ", inQuotes(line()), ", \"world_size\": ", size,
-              ", \"decision\": ", inQuotes(decision), ", \"reason\": ", inQuotes(reason),
-              ", \"step\": ", inQuotes(nameOf(step)), ", \"passed\": [",
-              joined(kStepNames, ", ", textOf, steps), "]");
 }
 
 }  // namespace switchml_delegate

@@ -12,7 +12,7 @@ struct Settings;
 /// What a rank knows of a group once the ranks have agreed. A value for reports and for lines.
 struct Outcome {
   int size = 0;
-  std::string decision;       // where allreduces go, and why
+  std::string decision;       // Gloo or SwitchML, with the reason or the terms
   std::string reason;         // for which they use Gloo; empty if they do not
   std::string terms;          // empty if they use Gloo
   Step step = Step::kAgreed;  // that was refused: the first on this rank, or on any
@@ -20,16 +20,12 @@ struct Outcome {
   bool late = false;          // it took all of its time, and others may be at fault
   std::string capabilities;   // the terms of this rank, if it was able
 
-  void fallBack(const std::string& why);
+  void fallBack(const std::string& cause);
 
   /// `fake`: the sums are not real ones. `filled`: what this rank has filled into its
   /// configuration.
   void delegate(const Settings& settings, const std::string& agreed, bool fake,
                 const std::string& filled);
-
-  /// Members of a report: where allreduces go, and why; the step that was refused, and those
-  /// before.
-  std::string json() const;
 
   /// The line of the group; empty if there is none.
   std::string line() const { return size == 0 ? "" : groupLine(size, decision); }

@@ -93,25 +93,25 @@ class SettingReader {
   std::string operator()(const Switch& value) const {
     const std::string read = given_;
     *value.on = value.strict ? read == "1" : read != "0";
-    return !value.strict || *value.on || read == "0" ? "" : wrong(", not 0 or 1");
+    return !value.strict || *value.on || read == "0" ? "" : wrong("', not 0 or 1");
   }
 
   std::string operator()(Choice* value) const {
     const auto all = value->names(", ");
-    return value->choose(given_) ? "" : wrong(", not a list of " + all);
+    return value->choose(given_) ? "" : wrong("', not a list of " + all);
   }
 
   std::string operator()(const Directory& value) const {
     const std::unique_ptr<char, decltype(&std::free)> real(realpath(given_, nullptr), std::free);
     struct stat found {};
     if (!real || stat(real.get(), &found) != 0) {
-      return wrong(text(": ", std::strerror(errno)));
+      return wrong(text("': ", std::strerror(errno)));
     }
     if (!S_ISDIR(found.st_mode)) {
-      return wrong(", not a directory");
+      return wrong("', not a directory");
     }
     if (faccessat(AT_FDCWD, real.get(), W_OK | X_OK, AT_EACCESS) != 0) {
-      return wrong(text(", where no file can be made: ", std::strerror(errno)));
+      return wrong(text("', where no file can be made: ", std::strerror(errno)));
     }
     *value.path = real.get();
     return "";
@@ -119,7 +119,7 @@ class SettingReader {
 
  private:
   std::string wrong(const std::string& reason) const {
-    return text(setting_.name, " is '", given_, "'", reason);
+    return text(setting_.name, " is '", given_, reason);
   }
 
   const Setting& setting_;

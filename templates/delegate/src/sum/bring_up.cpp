@@ -66,7 +66,7 @@ Capabilities BringUp::start(std::chrono::milliseconds limit) const {
   // A library that has waited for other ranks may return shortly before its limit.
   out.late = Library::Clock::now() - begun >= longest / 2;
   if (out.able()) {
-    helpers().start(threadsFor(ownCores().size(), config.general_.num_worker_threads) - 1);
+    rowPool().start(threadsFor(ownCores().size(), config.general_.num_worker_threads) - 1);
   }
   return out;
 }

@@ -94,9 +94,15 @@ bool Jobs::idle() noexcept {
 }
 
 void Jobs::release() noexcept {
-  std::vector<Entry> released;  // by this thread, after the lock
-  const MutexLock lock(mutex_);
-  released.swap(entries_);
+  for (Memory released;; released = {}) {  // by this thread, without the lock
+    const MutexLock lock(mutex_);
+    const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                    [](const Entry& entry) { return entry.memory != Memory(); });
+    if (found == entries_.end()) {
+      return;
+    }
+    released.swap(found->memory);
+  }
 }
 
 }  // namespace switchml_delegate

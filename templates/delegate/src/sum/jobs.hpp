@@ -14,8 +14,8 @@ namespace switchml_delegate {
 
 /// Unfinished jobs of one start of the context, in the order in which they were submitted.
 ///
-/// A job is here from before the library has it until a thread has waited for its end, or, if it
-/// has not finished, until the context has stopped. For so long its memory is kept.
+/// A job is here from before the library has it until a thread has seen that it has finished. Its
+/// memory is kept for as long, or until the context has stopped.
 ///
 /// Threads of calls add jobs and wait for them; the library's threads end them, in any order. No
 /// function calls the library.
@@ -52,7 +52,7 @@ class Jobs {
   /// True if all jobs have finished: the library's threads have nothing to do.
   bool idle() noexcept EXCLUDES(mutex_);
 
-  /// Removes all jobs and releases their memory. Called after the context has stopped.
+  /// Releases the memory of all jobs. Called after the context has stopped.
   void release() noexcept EXCLUDES(mutex_);
 
  private:

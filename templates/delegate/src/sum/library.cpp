@@ -71,7 +71,7 @@ void callAtEnd(const std::shared_ptr<Job>& job, std::function<void()> end, long 
 
 struct Library::Job {
   const std::shared_ptr<Jobs> jobs;
-  const std::uint64_t number;
+  std::uint64_t number = 0;
   std::shared_ptr<switchml::Job> given{};  // null if the library did not take it
 };
 
@@ -263,7 +263,9 @@ std::string Library::submit(const std::shared_ptr<void>& in, const std::shared_p
   if (context().GetContextState() != switchml::Context::RUNNING) {
     return "the SwitchML context was stopped by other code of this process";
   }
-  job = std::make_shared<Job>(Job{jobs_, jobs_->add({in, out})});
+  const auto made = std::make_shared<Job>(Job{jobs_});
+  made->number = jobs_->add({in, out});
+  job = made;
   ++submissions_;
   lock.unlock();
   const std::unique_ptr<Library, void (*)(Library*)> submission(

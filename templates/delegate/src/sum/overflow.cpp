@@ -9,7 +9,8 @@
 
 namespace switchml_delegate {
 
-bool OverflowMarks::set(std::uint64_t numel, std::uint64_t first, const Steps::Step& fill) const {
+bool OverflowMarks::set(std::uint64_t numel, std::uint64_t first,
+                        const PartCallbacks::Callback& fill) const {
   constexpr std::uint64_t kPiece = 1U << 18U;
   constexpr std::uint64_t kBlock = 4096;
   std::atomic<bool> found{false};

@@ -14,7 +14,7 @@ namespace switchml_delegate {
 /// gets the exponent 127, which every worker turns into a scale of 0 and NaN for the whole packet.
 /// So set() replaces each value of that magnitude or more, inf and NaN by 2^126.
 ///
-/// The thread of the call uses it, and shares the row with helpers().
+/// The thread of the call uses it, and shares the row with rowPool().
 struct OverflowMarks {
   /// Least magnitude that fixed point cannot represent, and the mark.
   static constexpr float kMost = 0x1p126F;
@@ -24,7 +24,7 @@ struct OverflowMarks {
   /// Marks the row; returns whether there was anything to mark. If `fill` is set it copies the
   /// values into the row first, from element `first` of its own row on, in pieces that are marked
   /// while they are in the cache.
-  bool set(std::uint64_t numel, std::uint64_t first, const Steps::Step& fill) const;
+  bool set(std::uint64_t numel, std::uint64_t first, const PartCallbacks::Callback& fill) const;
 
   /// Replaces marks by NaN, for a sum of floats over Gloo: the library's sum would be NaN.
   void toNaN(std::uint64_t numel) const;

@@ -15,11 +15,12 @@ namespace {
 /// One allreduce. A thread at a time uses it: that of the call.
 class Reduction {
  public:
-  Reduction(const Delegation& group, const Request& request, const Steps& steps, PendingJobs& jobs)
+  Reduction(const Delegation& group, const Request& request, const PartCallbacks& callbacks,
+            PendingJobs& jobs)
       : group_(group),
         request_(request),
         element_(request.element == Element::kInt32 ? Element::kInt32 : Element::kFloat32),
-        steps_(steps),
+        callbacks_(callbacks),
         jobs_(jobs) {}
 
   /// Sums in fewer bits what is agreed to go so, and the rest as it is. Returns the bytes that were
@@ -138,14 +139,14 @@ class Reduction {
   Part load(std::uint64_t first, std::uint64_t last, bool marksOverflow) {
     const auto from = static_cast<std::int64_t>(first);
     const auto to = static_cast<std::int64_t>(last);
-    if (steps_.before) {
-      steps_.before(from, to);
+    if (callbacks_.before) {
+      callbacks_.before(from, to);
     }
-    Part part{first, last, steps_.place(from, to), false};
+    Part part{first, last, callbacks_.memory(from, to), false};
     if (marksOverflow) {
-      part.overflowed = OverflowMarks{part.values()}.set(part.numel(), first, steps_.fill);
-    } else if (steps_.fill) {
-      steps_.fill(from, to);
+      part.overflowed = OverflowMarks{part.values()}.set(part.numel(), first, callbacks_.fill);
+    } else if (callbacks_.fill) {
+      callbacks_.fill(from, to);
     }
     return part;
   }
@@ -159,22 +160,22 @@ class Reduction {
                       [workers](float& value) { value /= workers; });
       });
     }
-    steps_.after(static_cast<std::int64_t>(part.first), static_cast<std::int64_t>(part.last));
+    callbacks_.after(static_cast<std::int64_t>(part.first), static_cast<std::int64_t>(part.last));
   }
 
   const Delegation& group_;
   const Request& request_;
   const Element element_;
-  const Steps& steps_;
+  const PartCallbacks& callbacks_;
   PendingJobs& jobs_;
 };
 
 }  // namespace
 
 std::uint64_t sumOverRanks(Runtime& runtime, const Delegation& group, std::uint64_t sequence,
-                           const Request& request, Limits limits, const Steps& steps) {
+                           const Request& request, Limits limits, const PartCallbacks& callbacks) {
   PendingJobs jobs(runtime, group, sequence, group.jobsOf(request), limits);
-  const auto bytes = Reduction(group, request, steps, jobs).run();
+  const auto bytes = Reduction(group, request, callbacks, jobs).run();
   return jobs.redone() ? 0 : bytes;
 }
 

@@ -12,6 +12,6 @@ namespace switchml_delegate {
 /// as Interface::reduce() does. Returns the bytes that SwitchML has summed, or 0 if a job of the
 /// call was summed over Gloo.
 std::uint64_t sumOverRanks(Runtime& runtime, const Delegation& group, std::uint64_t sequence,
-                           const Request& request, Limits limits, const Steps& steps);
+                           const Request& request, Limits limits, const PartCallbacks& callbacks);
 
 }  // namespace switchml_delegate

@@ -9,7 +9,7 @@
 namespace switchml_delegate {
 
 /// Threads of this process that share its rows. Never destroyed.
-inline RowPool& helpers() {
+inline RowPool& rowPool() {
   static auto* const pool = new RowPool;
   return *pool;
 }
@@ -22,7 +22,7 @@ void inParts(std::uint64_t numel, std::uint64_t weight, const Function& function
   constexpr std::uint64_t kPart = 1U << 16U;   // elements that a core's own cache holds
   constexpr std::uint64_t kShort = 4 * kPart;  // to wake a thread takes longer
   const auto size = numel * weight < kShort ? numel : std::max<std::uint64_t>(kPart / weight, 1);
-  helpers().share(numel, size, function);
+  rowPool().share(numel, size, function);
 }
 
 }  // namespace switchml_delegate
