@@ -19,7 +19,7 @@ void states() {
   const auto is = [](DelegationState::Kind kind, const std::string& why,
                      const std::string& newest) {
     const auto& now = state.get();
-    return now.kind == kind && now.why == why && now.failure == newest;
+    return now.kind == kind && now.reason == why && now.failure == newest;
   };
   state.suspend("hung");
   check(is(DelegationState::Kind::kSuspended, "hung", "hung"), "a group goes over Gloo");

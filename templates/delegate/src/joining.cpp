@@ -181,7 +181,7 @@ class Joining {
       const auto lasting = other != Reservation::State::kFree ? "" : library.refusal();
       if (delegates || !lasting.empty()) {
         return Capabilities::unable(
-            text("SwitchML was given up: ", state.why, lasting.empty() ? "" : "; ", lasting));
+            text("SwitchML was given up: ", state.reason, lasting.empty() ? "" : "; ", lasting));
       }
     }
     if (library.epoch() != 0) {

@@ -8,21 +8,22 @@ DelegationState::DelegationState(const DelegationState* before) {
   }
 }
 
-bool DelegationState::fail(const std::string& why) noexcept {
+bool DelegationState::fail(const std::string& reason) noexcept {
   const MutexLock lock(mutex_);
   if (broken()) {
     return false;
   }
-  if (!trySet(Kind::kBroken, why, get().failure)) {
+  if (!trySet(Kind::kBroken, reason, get().failure)) {
     value_.refer(unexplained_);
   }
   return true;
 }
 
-void DelegationState::suspend(const std::string& why) noexcept {
+void DelegationState::suspend(const std::string& reason) noexcept {
   const MutexLock lock(mutex_);
   const bool stays = broken();
-  const bool noted = trySet(stays ? Kind::kBroken : Kind::kSuspended, stays ? get().why : why, why);
+  const bool noted =
+      trySet(stays ? Kind::kBroken : Kind::kSuspended, stays ? get().reason : reason, reason);
   if (!noted && !stays) {
     value_.refer(unexplained_);
   }
@@ -40,13 +41,13 @@ void DelegationState::renew() {
   set(Kind::kDelegating, "", get().failure);
 }
 
-void DelegationState::set(Kind kind, const std::string& why, const std::string& failure) {
-  value_.set({kind, why, failure});
+void DelegationState::set(Kind kind, const std::string& reason, const std::string& failure) {
+  value_.set({kind, reason, failure});
 }
 
-bool DelegationState::trySet(Kind kind, const std::string& why,
+bool DelegationState::trySet(Kind kind, const std::string& reason,
                              const std::string& failure) noexcept {
-  return quietly([&] { value_.set({kind, why, failure}); });
+  return quietly([&] { value_.set({kind, reason, failure}); });
 }
 
 }  // namespace switchml_delegate

@@ -54,11 +54,11 @@ std::string CheckedFile::writableByOthers() const {
   const auto opened = openedPath(descriptor_);
   for (const auto& directory : {directoryOf(path_), directoryOf(opened)}) {
     struct stat status {};
-    const auto why = stat(directory.c_str(), &status) != 0
-                         ? text(directory, ": ", std::strerror(errno))
-                         : switchml_delegate::writableByOthers(directory, status);
-    if (!why.empty()) {
-      return why;
+    const auto reason = stat(directory.c_str(), &status) != 0
+                            ? text(directory, ": ", std::strerror(errno))
+                            : switchml_delegate::writableByOthers(directory, status);
+    if (!reason.empty()) {
+      return reason;
     }
   }
   return switchml_delegate::writableByOthers(opened, status_);

@@ -54,7 +54,7 @@ Terms parsedTerms(const std::string& agreed) {
 }
 
 std::string failureOf(const FieldSource& from) {
-  return from.state.kind == DelegationState::Kind::kBroken ? from.state.why
+  return from.state.kind == DelegationState::Kind::kBroken ? from.state.reason
          : from.lost                                       ? kForked
                                                            : "";
 }

@@ -73,7 +73,7 @@ void Runtime::close(const std::string& reason) noexcept {
 
 void Runtime::throwIfBroken() const {
   if (state.broken()) {
-    throw std::runtime_error(kAllreduceFailed + state.get().why);
+    throw std::runtime_error(kAllreduceFailed + state.get().reason);
   }
 }
 

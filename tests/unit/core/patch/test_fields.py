@@ -11,6 +11,7 @@ from patchgen.core.patch import fields, render
 from patchgen.templates import DIRECTORY
 
 TABLE = Path(DIRECTORY, "delegate", "src", "report", "fields.cpp")
+LOADER = Path(DIRECTORY, "patch", "SwitchMLLoader.cpp")
 
 
 def test_each_row_is_read() -> None:
@@ -50,3 +51,8 @@ def test_the_module_has_the_default_of_each_key() -> None:
         ("group", "op", "dtype", "tensors", "numel"), 0
     )
     assert fields.empty_report()["packets"] is None
+
+
+def test_the_loader_writes_keys_of_the_table() -> None:
+    written = {*re.findall(r'\\"(\w+)\\": ', LOADER.read_text(encoding="utf-8"))}
+    assert {"problem", "reason"} <= written <= {*fields.empty_report()}
