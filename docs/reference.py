@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 
 SHARED = 4  # commands with the same option, from which on it is listed only once
 NAMED = {variable.flag for variable in (*VARIABLES, DEV_ROOT)}
+UNEXPECTED = (
+    "An error that `switchml-patch` does not expect ends it with 1. One line names the error,",
+    "where to report it, and a log in `switchml-patch/logs` under `XDG_CACHE_HOME`, or under",
+    "`~/.cache`. The log has the command, the versions, the platform, the traceback, and the last",
+    "lines of the program that was started last. Only you can read the log. Values of environment",
+    "variables are replaced by the names of these, and passwords and tokens in URLs, options and",
+    "assignments by `***`; read the log before you send it. Where no log can be written, the",
+    "traceback is printed.",
+)
 COMPLETION = (
     'eval "$(_SWITCHML_PATCH_COMPLETE=bash_source switchml-patch)"     # ~/.bashrc',
     "autoload -Uz compinit; compinit                                   # ~/.zshrc, both lines",
@@ -120,6 +129,8 @@ def text() -> str:
         "## Exit codes",
         "",
         *table("code | meaning", [(str(code), what) for code, what in EXIT_CODES.items()]),
+        "",
+        *UNEXPECTED,
         "",
         "## Shell completion",
         "",

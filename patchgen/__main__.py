@@ -79,6 +79,11 @@ def _run() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         sys.exit(130)
+    except Exception as error:  # noqa: BLE001  # any that no code expects
+        from patchgen.cli import unexpected
+
+        sys.stderr.write(unexpected.report(error))
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -70,9 +70,9 @@ def accuracy(
     FILE is a .npy of floats whose first axis counts the workers, or there is one FILE for each
     worker. Without FILE, random values are summed.
     """
-    from patchgen.system import extras
+    from patchgen.system import dependencies
 
-    extras.require({"numpy": "numpy"})
+    dependencies.require({"numpy": "numpy"})
     from patchgen.extras.accuracy import measure, tensors  # they import numpy
     from patchgen.extras.accuracy.fixed_point import FixedPoint
     from patchgen.extras.accuracy.methods import Float32

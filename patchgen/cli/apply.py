@@ -10,13 +10,16 @@ import click
 
 from patchgen.cli.console import NAME, Command, say_all
 from patchgen.cli.params import Variables, known_pins, library_options, pytorch_option
-from patchgen.core.patch import patchfile, report
+from patchgen.core.patch import patches, report
 from patchgen.core.patch import tree as trees
 from patchgen.errors import OptionsError, file_errors
 from patchgen.system import paths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from patchgen.core.patch.patches import Patch
+    from patchgen.core.patch.pins import Pin
 
 
 @click.command(cls=Command, context_settings={"allow_extra_args": True})
@@ -39,23 +42,39 @@ def apply(
     """Patch a PyTorch tree, or change the options of a patched tree."""
     _refuse_files([tree, *context.args])
     known, wanted = known_pins(pytorch)
+    root = paths.from_native(tree)
     if patch_file is None:
         options = variables.read()
+        result = trees.apply(root, options, known, wanted, dry=dry_run)
     else:
-        if variables.spelled:
-            flags = " ".join(variables.spelled)
-            raise click.UsageError(f"--patch brings its own options; drop {flags}")
-        with file_errors(), click.open_file(patch_file, "rb") as file:
-            content = file.read()
-        name = "stdin" if patch_file == "-" else patch_file
-        options, made_for = patchfile.read(content, known, name)
-        if wanted is not None and wanted != made_for:
-            raise OptionsError(f"{name}: made for {made_for.name}, not for {wanted.name}")
-        wanted = made_for
-    result = trees.apply(paths.from_native(tree), options, known, wanted, dry=dry_run)
+        patch = _read_patch(variables, patch_file, known, wanted)
+        options = patch.options
+        result = trees.apply_patch(root, patch, known, dry=dry_run)
     variables.warn(options)
     done = "would be patched" if dry_run and result.changed else "patched"
     say_all(report.result_lines(result, done, options))
+
+
+def _read_patch(
+    variables: Variables, patch_file: str, known: Sequence[Pin], wanted: Pin | None
+) -> Patch:
+    """Read the patch in a file, which has its own options and pin.
+
+    Raises:
+        OptionsError: it was not written by this version, or for another pin than the user named.
+        FileError: it cannot be read.
+        click.UsageError: options were given as well.
+    """
+    if variables.spelled:
+        flags = " ".join(variables.spelled)
+        raise click.UsageError(f"--patch brings its own options; drop {flags}")
+    with file_errors(), click.open_file(patch_file, "rb") as file:
+        content = file.read()
+    name = "stdin" if patch_file == "-" else patch_file
+    patch = patches.read(content, known, name)
+    if wanted is not None and wanted != patch.pin:
+        raise OptionsError(f"{name}: made for {patch.pin.name}, not for {wanted.name}")
+    return patch
 
 
 def _refuse_files(arguments: Sequence[str]) -> None:

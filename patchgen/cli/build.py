@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -13,68 +12,27 @@ from patchgen.cli import params
 from patchgen.cli.console import Command, data, print_json, print_result, progress, say_all
 from patchgen.cli.params import json_option
 from patchgen.core.patch.report import options_data, options_line
-from patchgen.system.interpreter import locate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchgen.core.source.remotes import Remotes
     from patchgen.core.wheel import BuildRequest, Plan
     from patchgen.core.wheel.delivery import Delivered
 
 
 @click.command(cls=Command)
 @params.build_options
-@params.cache_option
-@params.remote_options
-@params.without_option
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Set a variable of PyTorch's build, whatever the environment has. May be repeated.",
-)
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Number of compilers that run at once. [env: MAX_JOBS; default: by cores and memory]",
-)
-@params.config_option
 @click.option(
     "--dry-run", is_flag=True, help="Print the plan and what `check` refuses, and build nothing."
 )
 @json_option
-def build(
-    *,
-    request: BuildRequest,
-    cache: str | None,
-    remotes: Remotes,
-    without: tuple[str, ...],
-    settings: tuple[str, ...],
-    jobs: int | None,
-    configs: tuple[str, ...],
-    dry_run: bool,
-    as_json: bool,
-) -> None:
+def build(request: BuildRequest, *, dry_run: bool, as_json: bool) -> None:
     """Build a patched PyTorch: source, environment, patch, compile, wheel, verify.
 
     Continues where an interrupted build stopped. Repeats only the stages whose inputs changed.
     """
     from patchgen.core import wheel
-    from patchgen.core.wheel import variables
 
-    request = replace(
-        request,
-        python=locate(request.python) if request.python else None,
-        cache=params.cache(cache),
-        settings=variables.parse(settings),
-        remotes=remotes,
-        without=without,
-        jobs=jobs,
-        configs=tuple(os.path.abspath(path) for path in configs),
-    )
     if dry_run:
         plan = wheel.plan(request)
         print_result(_plan_lines(plan), _plan_data(plan), as_json=as_json)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@params.build_options
+@params.check_options
 @json_option
 def check(request: BuildRequest, *, as_json: bool) -> None:
     """Check what a build needs, and say what is missing. Changes nothing.

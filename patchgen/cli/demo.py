@@ -56,9 +56,9 @@ def demo(output: str, ranks: int, epochs: int, torch: str | None, cache: str | N
     Builds a simulated switch and the plugin for the torch, unless an earlier run has built them.
     Fails if nothing was delegated, or if the weights differ by more than rounding explains.
     """
-    from patchgen.system import extras
+    from patchgen.system import dependencies
 
-    extras.require({"matplotlib": "matplotlib", "numpy": "numpy"})
+    dependencies.require({"matplotlib": "matplotlib", "numpy": "numpy"})
     from patchgen.extras.train.demo import (  # imports numpy
         DemoRequest,
         demo_text,

@@ -24,10 +24,10 @@ def env() -> None:
     "--file",
     "source",
     type=click.Path(),
-    default=params.ENVIRONMENT,
+    default=params.ENVIRONMENT_FILE,
     metavar="FILE",
     help="Environment file, in this directory or shipped with the tool: environment.yml has CUDA "
-    f"10.1, environment-cpu.yml no CUDA. [default: {params.ENVIRONMENT}]",
+    f"10.1, environment-cpu.yml no CUDA. [default: {params.ENVIRONMENT_FILE}]",
 )
 @path_types.output_option(
     "FILE",
@@ -54,10 +54,10 @@ def lock(
     source: str, output: str, platform: str, channels: tuple[str, ...], cache: str | None
 ) -> None:
     """Solve an environment file, and write a lock of every package with its hashes."""
-    from patchgen.core.wheel import env as conda
+    from patchgen.core.wheel import conda
 
     conda.require()
-    from patchgen.core.wheel.env import locking
+    from patchgen.core.wheel.conda import locking
 
     with progress():
         made = locking.make_lock(
@@ -80,11 +80,11 @@ def create(prefix: str, lock_file: str, cache: str | None) -> None:
     Checks every hash. Runs only the post-link scripts that the environment file allows, and
     requires the files that it names.
     """
-    from patchgen.core.wheel import env as conda
+    from patchgen.core.wheel import conda
 
     conda.require()
-    from patchgen.core.wheel.env import lockfile
-    from patchgen.core.wheel.env import prefix as prefixes
+    from patchgen.core.wheel.conda import lockfile
+    from patchgen.core.wheel.conda import prefix as prefixes
 
     with progress():
         read = lockfile.read(lock_file)

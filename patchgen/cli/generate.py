@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 
 import click
@@ -10,7 +9,7 @@ import click
 from patchgen.cli import path_types
 from patchgen.cli.console import Command, print_json, say_all
 from patchgen.cli.params import Variables, json_option, pytorch_option, variable_options
-from patchgen.core.patch import patchfile, pins, report
+from patchgen.core.patch import patches, pins, report
 from patchgen.errors import file_errors
 from patchgen.system import files, paths
 
@@ -33,14 +32,13 @@ def generate(
     options = variables.read()
     pin = pins.find(pytorch or pins.DEFAULT, pins.read_shipped())
     warnings = variables.warn(options)
-    content = patchfile.build(options, pin)
-    digest = hashlib.sha256(content).hexdigest()
+    patch = patches.make(options, pin)
     with file_errors():
-        name = _write(content, output, options.builddir)
+        name = _write(patch.content, output, options.builddir)
     if as_json:
-        print_json(report.generate_data(name, digest, pin, options, warnings))
+        print_json(report.generate_data(name, patch, warnings))
     else:
-        say_all(report.generate_lines(name, len(content), digest, pin, options))
+        say_all(report.generate_lines(name, patch))
 
 
 def _write(content: bytes, output: str | None, builddir: str) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Command = Callable[..., Any]
 
 LOCK = "conda-lock.yml"
-ENVIRONMENT = "environment.yml"
+ENVIRONMENT_FILE = "environment.yml"
 WORK = "/var/tmp/switchml-patch"  # noqa: S108  # survives a reboot; not secret
 LIBRARY = "Client library"
 PATHS = "Files and directories"
@@ -104,6 +104,19 @@ without_option = option(
     metavar="PATH",
     help="Submodule to leave out, with its own submodules, in this run and later ones. May be "
     "repeated.",
+)
+_set_option = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set a variable of PyTorch's build, whatever the environment has. May be repeated.",
+)
+_jobs_option = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of compilers that run at once. [env: MAX_JOBS; default: by cores and memory]",
 )
 _mirror_option = option(
     "--mirror",
@@ -266,36 +279,72 @@ def remote_options(command: Command) -> Command:
     return _mirror_option(_reference_option(command))
 
 
+_CHECKED = ("variables", "pytorch", "work", "interpreter", "lock_file", "accepted")
+_BUILT = ("cache", "remotes", "without", "settings", "jobs", "configs")
+
+
+def check_options(command: Command) -> Command:
+    """Add the options that `check` and `build` share; the command gets them as `request`."""
+    return _shared_options(gather("request", _read_check, _CHECKED)(command))
+
+
 def build_options(command: Command) -> Command:
-    """Add the options that build and check share; the command gets them as `request`."""
-    shared = (accept_option, lock_option, python_option, work_option, pytorch_option)
-    names = ("variables", "pytorch", "work", "interpreter", "lock_file", "accepted")
-    command = gather("request", _read_request, names)(command)
-    for add in shared:
+    """Add all options of a build; the command gets them as `request`."""
+    command = gather("request", _read_build, (*_CHECKED, *_BUILT))(command)
+    added = (config_option, _jobs_option, _set_option, without_option, remote_options, cache_option)
+    for add in added:
+        command = add(command)
+    return _shared_options(command)
+
+
+def _shared_options(command: Command) -> Command:
+    for add in (accept_option, lock_option, python_option, work_option, pytorch_option):
         command = add(command)
     return variable_options(command)
 
 
-def _read_request(given: Mapping[str, Any]) -> BuildRequest:
+def _read_check(given: Mapping[str, Any]) -> BuildRequest:
+    from patchgen.core.wheel import BuildRequest
+
+    return BuildRequest(**_read_shared(given), python=given["interpreter"])
+
+
+def _read_build(given: Mapping[str, Any]) -> BuildRequest:
+    from patchgen.core.wheel import BuildRequest, variables
+    from patchgen.system.interpreter import locate
+
+    python = given["interpreter"]
+    return BuildRequest(
+        **_read_shared(given),
+        python=locate(python) if python else None,
+        cache=cache(given["cache"]),
+        settings=variables.parse(given["settings"]),
+        remotes=given["remotes"],
+        without=given["without"],
+        jobs=given["jobs"],
+        configs=tuple(os.path.abspath(path) for path in given["configs"]),
+    )
+
+
+def _read_shared(given: Mapping[str, Any]) -> dict[str, Any]:
     """Resolve names and paths of the command line and the environment."""
-    from patchgen.core.wheel import BuildRequest, env  # few commands need it
+    from patchgen.core.patch import patches  # few commands need it
+    from patchgen.core.wheel import conda
 
     known, wanted = known_pins(given["pytorch"])
     pin, cwd = wanted or pins.find(pins.DEFAULT, known), os.getcwd()
     options = given["variables"].read()
     # By default a fixed path, because it may get into the wheel.
     work = given["work"] or f"{WORK}/{pin.version}"
-    return BuildRequest(
-        pin=pin,
-        options=options,
-        work=os.path.normpath(os.path.join(cwd, work)),
-        output=os.fsdecode(paths.encode(options.builddir)),
-        python=given["interpreter"],
-        lock=os.path.join(cwd, given["lock_file"]),
-        environment=env.locate(ENVIRONMENT, cwd),
-        environ=dict(os.environ),
-        accepted=tuple(sorted({*given["accepted"]})),
-    )
+    return {
+        "patch": patches.make(options, pin),
+        "work": os.path.normpath(os.path.join(cwd, work)),
+        "output": os.fsdecode(paths.encode(options.builddir)),
+        "lock": os.path.join(cwd, given["lock_file"]),
+        "environment_file": conda.locate(ENVIRONMENT_FILE, cwd),
+        "environ": dict(os.environ),
+        "accepted": tuple(sorted({*given["accepted"]})),
+    }
 
 
 def known_pins(pytorch: str | None) -> tuple[tuple[Pin, ...], Pin | None]:

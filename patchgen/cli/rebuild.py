@@ -152,15 +152,15 @@ def _list_kinds() -> Kinds:
     from patchgen.core.library import origin
     from patchgen.core.wheel import provenance
     from patchgen.core.wheel.rebuild import pytorch
-    from patchgen.extras.client import rebuilding as client
+    from patchgen.extras.client import rebuild_client
     from patchgen.extras.install import provenance as installed
-    from patchgen.extras.install import rebuilding
-    from patchgen.extras.lab import rebuilding as lab
+    from patchgen.extras.install import rebuild_plugin_and_graft
+    from patchgen.extras.lab import rebuild_simulator
 
     return {
-        origin.CLIENT: client.read_client,
-        origin.SIMULATOR: lab.read_simulator,
-        installed.PLUGIN: rebuilding.read_plugin,
-        installed.GRAFT: rebuilding.read_graft,
+        origin.CLIENT: rebuild_client.read_client,
+        origin.SIMULATOR: rebuild_simulator.read_simulator,
+        installed.PLUGIN: rebuild_plugin_and_graft.read_plugin,
+        installed.GRAFT: rebuild_plugin_and_graft.read_graft,
         provenance.KIND: pytorch.read,
     }

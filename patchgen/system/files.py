@@ -80,13 +80,13 @@ def _named(path: str | bytes) -> Iterator[None]:
         raise
 
 
-def write_new(path: bytes, content: bytes) -> None:
+def write_new(path: bytes, content: bytes, mode: int = 0o666) -> None:
     """Create a file that must not exist, and wait until it is on disk.
 
     Raises:
         OSError: the file was not created.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with _named(path), open(descriptor, "wb") as file:
             file.write(content)

@@ -122,7 +122,7 @@ def _read_head(directory: str) -> str:
 def _ask_head(directory: str) -> str:
     """Return the commit of HEAD, through git, also in a directory of another user."""
     words = ["-c", "safe.directory=*", f"--git-dir={directory}", "rev-parse", "--verify", "HEAD"]
-    program = Program(["git", *words], directory, environment(os.environ), for_git=True)
+    program = Program(["git", *words], directory, make_environ(os.environ), for_git=True)
     ended = capture(program, limit=LIMIT)
     if ended.code:
         raise ToolError(ended.err.decode(errors="replace").strip())
@@ -163,7 +163,7 @@ def is_repository(path: str) -> bool:
     return bare or os.path.exists(os.path.join(path, ".git"))
 
 
-def environment(environ: Mapping[str, str]) -> dict[str, str]:
+def make_environ(environ: Mapping[str, str]) -> dict[str, str]:
     """Return git's environment: the user's access to servers, no prompts, English messages."""
     kept = {name: value for name, value in environ.items() if name.startswith(_KEPT)}
     return {
@@ -199,7 +199,7 @@ class Git:
     """
 
     def __init__(self, guard: int | None = None) -> None:
-        self._environ = environment(os.environ)
+        self._environ = make_environ(os.environ)
         _prove(self._environ)
         self._passed = () if guard is None else (guard,)
         self._stop = threading.Event()

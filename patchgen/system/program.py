@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, final
@@ -16,9 +17,10 @@ from typing import BinaryIO, final
 from patchgen.errors import ToolError
 from patchgen.system import signals
 from patchgen.system.payload import supervisor
-from patchgen.system.pipes import Pipes, Take
+from patchgen.system.pipes import Pipes, Tail, Take
 
 _POLL = 0.2  # seconds
+_KEPT = 1 << 12  # bytes of the output of the program that was started last
 _SUPERVISOR = os.path.abspath(supervisor.__file__)
 
 
@@ -84,6 +86,27 @@ class CompletedRun:
         return [line for line in lines if line][-count:]
 
 
+@dataclass(frozen=True)
+class LatestProgram:
+    """Program that was started last, and the end of its output."""
+
+    line: str
+    """Command line for messages."""
+    output: Tail
+
+    def last_lines(self, count: int) -> list[str]:
+        """Return the last lines of its output."""
+        return bytes(self.output).decode(errors="replace").splitlines()[-count:]
+
+
+_LATEST: deque[LatestProgram] = deque(maxlen=1)
+
+
+def find_latest() -> LatestProgram | None:
+    """Return the program that was started last; None if there was none."""
+    return _LATEST[0] if _LATEST else None
+
+
 def with_temporary(directory: str, environ: Mapping[str, str] | None) -> dict[str, str]:
     """Return the environment (None: this process's) with another TMPDIR."""
     return {**(os.environ if environ is None else environ), "TMPDIR": directory}
@@ -133,13 +156,23 @@ class RunningProgram:
         return self._running.wait()
 
     def connect(self, pipes: Pipes, out: Take, err: Take) -> None:
-        """Connect its pipes, and pass on its output."""
+        """Connect its pipes, and pass on its output, whose end is kept for `find_latest`."""
+        latest = LatestProgram(self.program.line, Tail(_KEPT))
+        _LATEST.append(latest)
+
+        def keep(take: Take) -> Take:
+            def both(read: bytes) -> None:
+                latest.output(read)
+                take(read)
+
+            return both
+
         if self.stdin is not None:
             pipes.write(self.stdin, self.program.stdin)
         if self.stdout is not None:
-            pipes.read(self.stdout.fileno(), out)
+            pipes.read(self.stdout.fileno(), keep(out))
         if self.stderr is not None:
-            pipes.read(self.stderr.fileno(), err)
+            pipes.read(self.stderr.fileno(), keep(err))
 
     def wait(self, limit: float) -> None:
         """Wait for its end, at most `limit` seconds."""

@@ -1,9 +1,9 @@
 #include <dlfcn.h>
 
 #include "SwitchMLAllreduce.hpp"
-#include "base/host.hpp"
 #include "base/quietly.hpp"
 #include "base/say.hpp"
+#include "host/host_name.hpp"
 #include "join/groups.hpp"
 #include "join/requirement.hpp"
 

@@ -15,10 +15,13 @@
 #include <vector>
 
 #include "base/file.hpp"
-#include "base/host.hpp"
-#include "base/names.hpp"
-#include "base/reserved_cores.hpp"
 #include "check.hpp"
+#include "host/addresses.hpp"
+#include "host/names.hpp"
+#include "host/process_cores.hpp"
+#include "host/reserved_cores.hpp"
+#include "host/substitution.hpp"
+#include "join/eal_options.hpp"
 
 using namespace switchml_delegate;
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/host.hpp"
 #include "check.hpp"
+#include "host/cores.hpp"
 #include "sum/overflow.hpp"
 
 namespace {
@@ -16,7 +16,7 @@ using namespace switchml_delegate;
 
 constexpr std::uint64_t kChunk = 1U << 20U;  // the default of SWITCHML_CHUNK_NUMEL
 
-void countedOnce(Threads& threads) {
+void countedOnce(RowPool& threads) {
   inThreads(3, [&threads](std::size_t caller) {
     for (std::uint64_t round = 0; round < 300; ++round) {
       const auto numel = 1 + (round * 37 + caller * 101) % 1000;
@@ -33,7 +33,7 @@ void countedOnce(Threads& threads) {
 }
 
 /// Rows that others empty while a helper looks for one that is not.
-void emptied(Threads& threads) {
+void emptied(RowPool& threads) {
   inThreads(3, [&threads](std::size_t /*caller*/) {
     for (unsigned round = 0; round < 20000; ++round) {
       std::atomic<std::uint64_t> done{0};
@@ -63,7 +63,7 @@ void chunkIsShared() {
 }
 
 /// One caller and its helper are busy: another caller has its row to itself.
-void busy(Threads& threads) {
+void busy(RowPool& threads) {
   Meeting working(3);
   Meeting released(3);
   std::thread other([&] {
@@ -80,7 +80,7 @@ void busy(Threads& threads) {
   other.join();
 }
 
-void forked(Threads& threads) {
+void forked(RowPool& threads) {
   inChild([&threads] {
     std::uint64_t done = 0;
     threads.share(
@@ -96,7 +96,7 @@ void none() {
             pthread_attr_setstacksize(&attributes, std::size_t{1} << 46U) == 0 &&
             pthread_setattr_default_np(&attributes) == 0,
         "the size of stacks");
-  Threads threads;
+  RowPool threads;
   threads.start(2);
   std::vector<std::uint64_t> lengths;
   threads.share(5, 2, [&](std::uint64_t first, std::uint64_t last) noexcept {

@@ -15,7 +15,7 @@ from support.variables import find_unlisted
 
 from patchgen.cli import main
 from patchgen.core.library import archive, config
-from patchgen.core.patch import patchfile, pins, record, render, report, version
+from patchgen.core.patch import patches, pins, record, render, report, version
 from patchgen.core.wheel.check import advice
 from patchgen.errors import PatchgenError
 from patchgen.extras.client import building, checkout
@@ -52,7 +52,7 @@ def help_of(command: str) -> str:
 
 pin = pins.shipped()[0]
 options = resolve({"xyz": True, "debug": True, "switchml_home": HOME}, {}, "/")
-patch = patchfile.build(options, pin)
+patch = patches.make(options, pin)
 without_home = CliRunner(env={"SWITCHML_HOME": ""}).invoke(main, ["run", "--xyz", "--", "true"])
 built = archive.read(HOME)
 known = {
@@ -64,7 +64,7 @@ known = {
     "version": version.build_version(pin, options),
     "parsed": version.flags_of(version.build_version(pin, options)),
     "record": json.loads(record.dump(options, pin))["xyz"],
-    "read": patchfile.read(patch, [pin], "name")[0] == options,
+    "read": patches.read(patch.content, [pin], "name") == patch,
     "line": report.options_line(options),
     "data": report.options_data(options)["XYZ"],
     "cmake": render.flags_file(options, pin).decode(),

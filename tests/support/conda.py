@@ -27,7 +27,7 @@ from click.testing import CliRunner
 from rattler.index import index_fs
 
 from patchgen.cli import main
-from patchgen.core.wheel.env import lockfile, marker
+from patchgen.core.wheel.conda import lockfile, marker
 
 PLATFORM = "linux-64"
 PLACEHOLDER = "/placeholder" + "_placehold" * 20

@@ -11,16 +11,19 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from patchgen.core.library import origin
-from patchgen.core.patch import pins
+from patchgen.core.patch import patches, pins
+from patchgen.core.patch.pins import Pin
+from patchgen.core.patch.state import Overall, State
 from patchgen.core.source import Source
-from patchgen.core.wheel.provenance import WheelInputs
+from patchgen.core.wheel import provenance
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.sandbox import Sandbox
-from patchgen.core.wheel.values import Environment, Patched, Stage
+from patchgen.core.wheel.values import BuildEnvironment, Patched, Stage, WheelInputs
 from patchgen.core.wheel.workspace import Making
-from patchgen.options import resolve
+from patchgen.options import Options, resolve
 from patchgen.system import statement
 from patchgen.system.files import Artifact
+from patchgen.system.statement import Provenance
 
 WHEEL = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 COMMIT = "57bffc3a8e4fee0cce31e1ff1f662ccf7b16db57"
@@ -40,11 +43,14 @@ def make_inputs(
     client: str | None = "3" * 64,
     lock: str | None = "4" * 64,
     left_out: Sequence[str] = (),
+    options: Options = OPTIONS,
+    pin: Pin = PIN,
     **request: Any,
 ) -> WheelInputs:
     """The inputs of a wheel, with these values instead of its own."""
+    tree = State("/build/source", Overall.PATCHED, pin, options, (), (), (), None)
     source = Source(
-        "/build/source", PIN, "patched", 1607370004, commits,
+        "/build/source", PIN, tree, 1607370004, commits,
         {
             "third_party/gloo": "https://github.com/facebookincubator/gloo",
             "": "https://github.com/pytorch/pytorch.git",
@@ -56,32 +62,41 @@ def make_inputs(
         if client
         else []
     )
-    given: dict[str, Any] = {"pin": PIN, "options": OPTIONS, **request}
+    patch = patches.make(options, pin)
     tools: Any = make_dataclass("Tools", toolchain)(**toolchain)
     return WheelInputs(
         BuildRequest(
-            work="/w", output="", python=None, lock="", environment="", environ={}, **given
+            patch,
+            work="/w",
+            output="",
+            python=None,
+            lock="",
+            environment_file="",
+            environ={},
+            **request,
         ),
         Sandbox("/w", "/build"),
         source,
-        Environment("python", lock and "of its packages", lock, tools, variables, {}),
-        Patched("2" * 64, (), linked),
-        Artifact("torch-1.7.1+switchml.dpdk-cp39-cp39-linux_x86_64.whl", 17, "1" * 64),
-        {"compile": "loopback"},
+        BuildEnvironment("python", lock and "of its packages", lock, tools, variables, {}),
+        Patched(patch, linked),
     )
 
 
-PROVENANCE = make_inputs()
+INPUTS = make_inputs()
+WHEEL_FILE = Artifact("torch-1.7.1+switchml.dpdk-cp39-cp39-linux_x86_64.whl", 17, "1" * 64)
+
+
+def describe(inputs: WheelInputs = INPUTS) -> Provenance:
+    """The provenance of a wheel that is made from these inputs."""
+    return provenance.describe(inputs, WHEEL_FILE, {"compile": "loopback"})
 
 
 def make_request(directory: Path) -> BuildRequest:
     """A request for a build in a directory, with an interpreter of the user."""
     places = ("work", "output", "conda-lock.yml", "environment.yml", "cache")
     work, output, lock, environment, cache = (f"{directory}/{place}" for place in places)
-    return BuildRequest(
-        PIN, resolve({}, {}, str(directory)), work, output, "/usr/bin/python3", lock, environment,
-        {}, cache=cache,
-    )  # fmt: skip
+    patch = patches.make(resolve({}, {}, str(directory)), PIN)
+    return BuildRequest(patch, work, output, "/usr/bin/python3", lock, environment, {}, cache=cache)
 
 
 def drive(making: Making[T]) -> tuple[list[Stage], T]:

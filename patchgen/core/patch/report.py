@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from patchgen.core.patch.patches import Patch
 from patchgen.core.patch.pins import Pin, enumerate_names
 from patchgen.options import FLAGS, HOMES, VARIABLES, Options
 from patchgen.system import paths
@@ -56,27 +57,23 @@ def serving_line(pin: Pin, serving: Sequence[Pin]) -> str:
     )
 
 
-def generate_data(
-    output: str, digest: str, pin: Pin, options: Options, warnings: Sequence[str]
-) -> dict[str, Any]:
+def generate_data(output: str, patch: Patch, warnings: Sequence[str]) -> dict[str, Any]:
     """Return the result of `generate` for JSON."""
     return {
         "patch": output,
-        "sha256": digest,
-        "pin": pin.name,
-        "commit": pin.commit,
-        "options": options_data(options),
+        "sha256": patch.sha256,
+        "pin": patch.pin.name,
+        "commit": patch.pin.commit,
+        "options": options_data(patch.options),
         "warnings": list(warnings),
     }
 
 
-def generate_lines(
-    output: str, size: int, digest: str, pin: Pin, options: Options
-) -> Iterator[str]:
+def generate_lines(output: str, patch: Patch) -> Iterator[str]:
     """Yield the lines that `generate` prints."""
-    name = paths.printable(output)
-    yield f"{name}: {size} bytes, sha256 {digest}"
-    yield f"for PyTorch {pin.version} ({pin.commit[:12]}), {options_line(options)}"
+    name, pin = paths.printable(output), patch.pin
+    yield f"{name}: {len(patch.content)} bytes, sha256 {patch.sha256}"
+    yield f"for PyTorch {pin.version} ({pin.commit[:12]}), {options_line(patch.options)}"
     if output != "-":
         quoted = shlex.quote(name)
         yield f"apply it with: switchml-patch apply --patch {quoted} PYTORCH_TREE"

@@ -1,20 +1,14 @@
-"""Applies the patch to a tree, and reverts it, file by file and without git."""
+"""Applies a patch to a tree, and reverts it, file by file and without git."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from patchgen.core.patch import images, render, transaction
-from patchgen.core.patch.pins import HookedFile, Pin
-from patchgen.core.patch.state import (
-    FileKind,
-    FileState,
-    State,
-    inspect,
-    refusal,
-    resolve,
-)
+from patchgen.core.patch import patches, render, transaction
+from patchgen.core.patch.patches import Patch
+from patchgen.core.patch.pins import Pin
+from patchgen.core.patch.state import State, inspect, refusal, resolve
 from patchgen.core.patch.transaction import Change
 from patchgen.errors import TreeError, file_errors
 from patchgen.options import Options
@@ -24,7 +18,7 @@ from patchgen.system.files import TEMPORARY
 
 @dataclass(frozen=True)
 class Result:
-    """Result of `apply` or `revert`: state before, pin, and changed paths in order."""
+    """Result of a patch that was applied or reverted: state before, pin, changed paths in order."""
 
     before: State
     pin: Pin
@@ -39,10 +33,7 @@ def apply(
     *,
     dry: bool = False,
 ) -> Result:
-    """Patch a tree, or change the options of a patched one. Write only files that differ.
-
-    New files are written first. So after a kill the tree builds as unpatched, or does not build,
-    but never builds anything else.
+    """Make the patch of these options for the pin of a tree, and apply it.
 
     Raises:
         TreeError: a file is neither pre-image nor post-image, or the tree is not of the pin
@@ -51,11 +42,37 @@ def apply(
     """
     with file_errors(), lock.held(resolve(tree)):
         state, pin = _inspect_known(tree, pins, wanted)
-        texts = render.pinned_hooks(pin)
-        hooked = {
-            file.path: _post(file, found, texts) for file, found in zip(pin.files, state.hooked)
-        }
-        return _perform(state, pin, {**render.new_files(options, pin), **hooked}, dry=dry)
+        return _write(state, patches.make(options, pin), dry=dry)
+
+
+def apply_patch(tree: str, patch: Patch, pins: Sequence[Pin], *, dry: bool = False) -> Result:
+    """Apply a patch to a tree; `pins` are for messages about another tree.
+
+    Raises:
+        TreeError: a file is neither pre-image nor post-image, or the tree is of another pin.
+        FileError: the file system refused. In both cases nothing was changed.
+    """
+    with file_errors(), lock.held(resolve(tree)):
+        state, _ = _inspect_known(tree, pins, patch.pin)
+        return _write(state, patch, dry=dry)
+
+
+def apply_inspected(state: State, patch: Patch) -> Result:
+    """Apply a patch to a tree that has been inspected, and has files in known states only.
+
+    Raises:
+        TreeError: the tree has changed since.
+        FileError: the file system refused. In both cases nothing was changed.
+    """
+    with file_errors(), lock.held(state.root):
+        return _write(state, patch)
+
+
+def _write(state: State, patch: Patch, *, dry: bool = False) -> Result:
+    """Write those files of a patch that differ, also where a tree has other options."""
+    before = {file.path: file.content for file in state.files}
+    wanted = [(file.path, file.apply(before[file.path])) for file in patch.files]
+    return _perform(state, patch.pin, wanted, dry=dry)
 
 
 def revert(tree: str, pins: Sequence[Pin], wanted: Pin | None = None) -> Result:
@@ -67,12 +84,10 @@ def revert(tree: str, pins: Sequence[Pin], wanted: Pin | None = None) -> Result:
     """
     with file_errors(), lock.held(resolve(tree)):
         state, pin = _inspect_known(tree, pins, wanted)
-        texts = render.pinned_hooks(pin)
-        hooked = {
-            file.path: _pre(file, found, texts)
-            for file, found in zip(reversed(pin.files), reversed(state.hooked))
-        }
-        return _perform(state, pin, {**hooked, **dict.fromkeys(render.new_paths(pin))})
+        before = {file.path: file.content for file in state.hooked}
+        edited = reversed(patches.edited_files(pin))
+        restored = [(file.path, file.revert(before[file.path])) for file in edited]
+        return _perform(state, pin, [*restored, *((path, None) for path in render.new_paths(pin))])
 
 
 def patched_sources(
@@ -87,10 +102,8 @@ def patched_sources(
     """
     state = inspect(paths.from_native(tree), pins, likely)
     pin = _require_known(state)
-    texts = render.pinned_hooks(pin)
-    return pin, {
-        file.path: _post(file, found, texts) for file, found in zip(pin.files, state.hooked)
-    }
+    found = {file.path: file.content for file in state.hooked}
+    return pin, {file.path: file.apply(found[file.path]) for file in patches.edited_files(pin)}
 
 
 def _inspect_known(tree: str, pins: Sequence[Pin], wanted: Pin | None) -> tuple[State, Pin]:
@@ -111,26 +124,18 @@ def _require_known(state: State) -> Pin:
     return state.pin
 
 
-def _post(file: HookedFile, found: FileState, texts: Mapping[str, bytes]) -> bytes:
-    content = found.content or b""
-    known = found.kind is FileKind.POST
-    return content if known else images.pinned_post(file, content, texts)
-
-
-def _pre(file: HookedFile, found: FileState, texts: Mapping[str, bytes]) -> bytes:
-    content = found.content or b""
-    return images.pinned_pre(file, content, texts) if found.kind is FileKind.POST else content
-
-
 def _perform(
-    state: State, pin: Pin, wanted: Mapping[str, bytes | None], *, dry: bool = False
+    state: State, pin: Pin, wanted: Iterable[tuple[str, bytes | None]], *, dry: bool = False
 ) -> Result:
-    before = {file.path: file.content for file in state.files}
+    """Give files of a tree the wanted contents, in their order; None: no file."""
+    before, after = {file.path: file.content for file in state.files}, dict(wanted)
     changes = [
-        Change(path, before[path], after) for path, after in wanted.items() if before[path] != after
+        Change(path, before[path], content)
+        for path, content in after.items()
+        if before[path] != content
     ]
     if not dry:
         transaction.perform(state.root, changes, TEMPORARY)
         transaction.clean(state.root, state.leftovers)
-        transaction.prune(state.root, [path for path, after in wanted.items() if after is None])
+        transaction.prune(state.root, [path for path, content in after.items() if content is None])
     return Result(state, pin, tuple(change.path for change in changes))

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from patchgen.core.patch import state
 from patchgen.core.patch.pins import Pin
+from patchgen.core.patch.state import State, inspect, resolve
 from patchgen.core.source import repository
 from patchgen.core.source.fill import fill
 from patchgen.core.source.repository import Repository
@@ -25,8 +25,8 @@ class Source:
 
     root: str
     pin: Pin
-    state: str
-    """clean or patched."""
+    tree: State
+    """State of the files that the patch touches."""
     epoch: int
     """Time of the commit, in seconds since 1970."""
     commits: Mapping[str, str]
@@ -36,6 +36,11 @@ class Source:
     """Paths of submodules that the user left out."""
     fetched: Mapping[str, str]
     """URLs or directories from which this run fetched."""
+
+    @property
+    def state(self) -> str:
+        """State of the tree as users see it: clean or patched."""
+        return self.tree.overall.value
 
 
 def choose_pin(directory: str, known: Sequence[Pin], default: Pin) -> Pin:
@@ -70,8 +75,10 @@ def obtain(directory: str, wanted: SourceRequest) -> Source:
         return _source(root, wanted.pin, found, fetched)
 
 
-def find(directory: str, pin: Pin) -> Source | None:
+def find(directory: str, pin: Pin, tree: State | None = None) -> Source | None:
     """Return the verified tree in a directory; None if it is missing or incomplete.
+
+    `tree` is its state, if it has been inspected for this pin alone.
 
     Raises:
         TreeError: the directory holds something else; each path is named.
@@ -82,7 +89,7 @@ def find(directory: str, pin: Pin) -> Source | None:
         return None
     with file_errors():
         root = _root(directory, pin)
-        found = survey(Git(), [root], SourceRequest(pin)).require_sound(root)
+        found = survey(Git(), [root], SourceRequest(pin), tree).require_sound(root)
         if found.absent or read_mark(root):
             return None
         return _source(root, pin, found, {})
@@ -91,15 +98,16 @@ def find(directory: str, pin: Pin) -> Source | None:
 def _root(directory: str, pin: Pin) -> Repository:
     native = paths.native(directory)
     if os.path.lexists(native):
-        state.resolve(directory)
+        resolve(directory)
     return repository.root(os.path.realpath(native), pin.commit)
 
 
 def _source(root: Repository, pin: Pin, found: Survey, fetched: Mapping[str, str]) -> Source:
+    name = paths.from_native(root.root)
     return Source(
-        root=paths.from_native(root.root),
+        root=name,
         pin=pin,
-        state=found.state.value if found.state else "",
+        tree=found.tree or inspect(name, (pin,)),
         epoch=Git().epoch(root.commit, root.git_dir),
         commits={paths.from_native(one.path): one.commit for one in found.present},
         addresses={paths.from_native(one.path): one.url for one in found.present},

@@ -7,8 +7,9 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from patchgen.core.patch import render, state
+from patchgen.core.patch import render
 from patchgen.core.patch.pins import Pin
+from patchgen.core.patch.state import Overall, State, inspect
 from patchgen.core.source.repository import Repository, submodules
 from patchgen.core.source.request import SourceRequest, list_inactive, read_setup
 from patchgen.core.source.staging import (
@@ -58,7 +59,8 @@ class UnsoundError(TreeError):
 class Survey:
     """Repositories of a tree, or of a part of it, by their state."""
 
-    state: state.Overall | None = None
+    tree: State | None = None
+    """State of the files that the patch touches; None in a part without them."""
     present: list[Repository] = field(default_factory=list)
     absent: list[Repository] = field(default_factory=list)
     left_out: list[Repository] = field(default_factory=list)
@@ -70,7 +72,7 @@ class Survey:
 
     def add(self, more: Survey) -> None:
         """Add the survey of another part; only its absent repositories remain absent."""
-        self.state = more.state or self.state
+        self.tree = more.tree or self.tree
         self.present += more.present
         self.left_out += more.left_out
         self.absent = more.absent
@@ -86,14 +88,18 @@ class Survey:
         return self
 
 
-def survey(git: Git, begin: Sequence[Repository], wanted: SourceRequest) -> Survey:
+def survey(
+    git: Git, begin: Sequence[Repository], wanted: SourceRequest, tree: State | None = None
+) -> Survey:
     """Survey repositories and, where these are present, their submodules.
+
+    `tree` is the state of PyTorch's tree, if it has been inspected.
 
     Raises:
         OptionsError: a submodule cannot be left out.
         ToolError: git cannot read a repository.
     """
-    found = Survey()
+    found = Survey(tree)
     waiting = [*begin]
     while waiting:
         repository = waiting.pop(0)
@@ -141,13 +147,13 @@ def _children(
 
 def _patched(found: Survey, root: Repository, pin: Pin) -> set[str]:
     """Add problems of the patch's files, and return the paths of these files."""
-    patch = state.inspect(paths.from_native(root.root), (pin,))
-    found.state = patch.overall
+    patch = found.tree or inspect(paths.from_native(root.root), (pin,))
+    found.tree = patch
     found.wrong.extend(
         Problem(file.path, f"blob {file.expected}", file.found or file.detail)
         for file in patch.wrong
     )
-    if patch.overall is state.Overall.PARTLY:
+    if patch.overall is Overall.PARTLY:
         advice = "partly patched; undo that with: switchml-patch revert"
         found.wrong.append(Problem(root.printable, "clean or patched", advice))
     return {file.path for file in pin.files} | set(render.new_paths(pin))

@@ -13,7 +13,7 @@ from patchgen.core.torch import PLUGIN, Installed, Torch, name_client, probe_tor
 from patchgen.core.verify import exits, libraries
 from patchgen.core.verify import expected as expecting
 from patchgen.core.verify.expected import Expected
-from patchgen.core.verify.subject import Subject, environment
+from patchgen.core.verify.subject import Subject, make_environ
 from patchgen.system.checks import Check
 from patchgen.system.interpreter import NoInterpreter
 
@@ -44,7 +44,7 @@ def check(subject: Subject, expected: Expected | None) -> Imported:
     Raises:
         ToolError: ldd cannot be started.
     """
-    environ = environment(subject, {"LD_BIND_NOW": "1"})
+    environ = make_environ(subject, {"LD_BIND_NOW": "1"})
     try:
         installed = probe_torch(subject.interpreter, environ, limit=subject.limit)
     except NoInterpreter as error:

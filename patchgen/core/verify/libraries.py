@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 
 from patchgen.core import meanings
-from patchgen.core.verify.subject import Subject, environment
+from patchgen.core.verify.subject import Subject, make_environ
 from patchgen.system.checks import Check
 from patchgen.system.process import Program, capture
 
@@ -34,7 +34,7 @@ def check(subject: Subject, root: str) -> Check:
     ldd = shutil.which("ldd")
     if ldd is None:
         return Check(NAME, ("ldd: not on PATH; install it (Debian: libc-bin)",))
-    environ = environment(subject, {})
+    environ = make_environ(subject, {})
     found = parse(_ldd(subject, [ldd, *objects], environ, "ldd"), objects[0])
     missing = {name: users for name, users in found.items() if name not in _DRIVER}
     notes = [f"{len(objects)} shared objects"]

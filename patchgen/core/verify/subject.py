@@ -48,7 +48,7 @@ class Answer:
     ended: CompletedRun
 
 
-def environment(subject: Subject, own: Mapping[str, str]) -> dict[str, str]:
+def make_environ(subject: Subject, own: Mapping[str, str]) -> dict[str, str]:
     """Return the user's environment, without variables that would change the result."""
     environ = {name: value for name, value in subject.environ.items()
                if not name.startswith(_REMOVED)}  # fmt: skip
@@ -82,7 +82,7 @@ def run(
         os.mkdir(directory)
     command = [subject.interpreter, os.path.join(program, os.path.basename(_WORKER[0]))]
     programs = [
-        Program(command, directory, environment(subject, own), json.dumps(job).encode() + b"\n")
+        Program(command, directory, make_environ(subject, own), json.dumps(job).encode() + b"\n")
         for directory, own, job in zip(directories, environs, jobs)
     ]
     ended = side_by_side(programs, limit=subject.limit, patience=_PATIENCE)

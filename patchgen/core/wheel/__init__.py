@@ -11,7 +11,7 @@ from patchgen.core.wheel import delivery, stages, workspace
 from patchgen.core.wheel.check import check_build
 from patchgen.core.wheel.delivery import Delivered
 from patchgen.core.wheel.request import BuildRequest
-from patchgen.core.wheel.stages import environment
+from patchgen.core.wheel.stages import build_environment
 from patchgen.core.wheel.values import Built, Stage
 from patchgen.core.wheel.workspace import Workspace
 from patchgen.errors import CheckError, InterruptedRun, ToolError, file_errors
@@ -42,7 +42,7 @@ class Plan:
     @property
     def variables(self) -> Mapping[str, str]:
         """Variables of the build, as far as they are known without the environment."""
-        return environment.read_variables(self.workspace.request, self.workspace.sandbox)
+        return build_environment.read_variables(self.workspace.request, self.workspace.sandbox)
 
 
 def plan(request: BuildRequest) -> Plan:

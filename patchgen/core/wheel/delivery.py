@@ -7,7 +7,6 @@ import shlex
 import shutil
 from dataclasses import dataclass
 
-from patchgen.core.patch import patchfile
 from patchgen.core.recipes import Recipe
 from patchgen.core.wheel import provenance
 from patchgen.core.wheel.values import Built, Stage
@@ -41,12 +40,8 @@ def deliver(workspace: Workspace, built: Built) -> Delivered:
     request, python = workspace.request, workspace.request.interpreter
     os.makedirs(request.output, exist_ok=True)
     wheel = os.path.join(request.output, built.wheel.name)
-    inputs = provenance.WheelInputs(
-        request,
-        workspace.sandbox,
-        built.source,
-        built.env,
-        built.patch,
+    described = provenance.describe(
+        built.inputs,
         Artifact(built.wheel.name, built.wheel.size, built.wheel.sha256),
         {
             Stage.COMPILE.value: built.objects.network,
@@ -63,11 +58,11 @@ def deliver(workspace: Workspace, built: Built) -> Delivered:
     constraints = os.path.join(request.output, "constraints.txt")
     patched = os.path.join(request.output, provenance.PATCH)
     for path, content in {
-        patched: patchfile.build(request.options, request.pin),
+        patched: request.patch.content,
         constraints: compose_constraints(request.version, request.recipe).encode(),
     }.items():
         files.replace(os.fsencode(path), content)
-    beside = (patched, constraints, statement.write(wheel, provenance.describe(inputs)))
+    beside = (patched, constraints, statement.write(wheel, described))
     commands = list_commands(python, wheel, constraints, request.recipe)
     return Delivered(wheel, built.wheel.sha256, python, beside, tuple(map(shlex.join, commands)))
 

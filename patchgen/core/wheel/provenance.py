@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 
 from patchgen.core.library import origin
-from patchgen.core.source import Source
 from patchgen.core.source.addresses import SOURCE
-from patchgen.core.wheel.request import BuildRequest
-from patchgen.core.wheel.sandbox import Sandbox
-from patchgen.core.wheel.values import Environment, Patched
+from patchgen.core.wheel.values import WheelInputs
 from patchgen.system import paths, statement
 from patchgen.system.files import Artifact
 from patchgen.system.statement import Provenance
@@ -20,28 +17,21 @@ PATCH = "switchml_pytorch.patch"
 LOCK = "conda-lock.yml"
 
 
-@dataclass(frozen=True)
-class WheelInputs:
-    """Everything that the bytes of a wheel depend on."""
+def describe(
+    inputs: WheelInputs, wheel: Artifact | None = None, network: Mapping[str, str] | None = None
+) -> Provenance:
+    """Return the provenance of a wheel; equal values give equal provenances.
 
-    request: BuildRequest
-    sandbox: Sandbox
-    source: Source
-    env: Environment
-    patch: Patched
-    wheel: Artifact | None = None
-    """None where the wheel is not packed yet."""
-    network: Mapping[str, str] = field(default_factory=dict)
-    """Network access by stage: loopback or host."""
-
-
-def describe(inputs: WheelInputs) -> Provenance:
-    """Return the provenance of a wheel; equal inputs give equal provenances."""
+    Args:
+        inputs: what it is made from.
+        wheel: the wheel; None where it is not packed yet.
+        network: network access by stage, loopback or host; None before any stage.
+    """
     return Provenance(
         kind=KIND,
-        subjects=(inputs.wheel,) if inputs.wheel else (),
+        subjects=(wheel,) if wheel else (),
         request=_request(inputs),
-        resolved=_resolved(inputs),
+        resolved=_resolved(inputs, network or {}),
         materials=tuple(_materials(inputs)),
     )
 
@@ -57,7 +47,7 @@ def _request(inputs: WheelInputs) -> dict[str, object]:
     }
 
 
-def _resolved(inputs: WheelInputs) -> dict[str, object]:
+def _resolved(inputs: WheelInputs, network: Mapping[str, str]) -> dict[str, object]:
     """Return values that followed from the user's choices on this machine."""
     request, sandbox = inputs.request, inputs.sandbox
     return {
@@ -67,7 +57,7 @@ def _resolved(inputs: WheelInputs) -> dict[str, object]:
         "buildPath": paths.printable(sandbox.path(request.source)),
         "isolation": {
             "namespaces": sandbox.reason or "mount, network",
-            "network": dict(inputs.network),
+            "network": dict(network),
         },
         **origin.describe_home(request.options.switchml_home),
     }
@@ -75,13 +65,13 @@ def _resolved(inputs: WheelInputs) -> dict[str, object]:
 
 def _materials(inputs: WheelInputs) -> list[dict[str, object]]:
     """Return the inputs of the wheel, as ResourceDescriptors."""
-    source, patch = inputs.source, inputs.patch
+    source, patched = inputs.source, inputs.patched
     found = [
         statement.describe_commit(paths.printable(path) or SOURCE, source.addresses[path], commit)
         for path, commit in sorted(source.commits.items())
     ]
-    found.append(statement.describe_file(PATCH, patch.sha256))
-    found.extend(map(dict, patch.client))
+    found.append(statement.describe_file(PATCH, patched.patch.sha256))
+    found.extend(map(dict, patched.client))
     if inputs.env.lock_file is not None:
         found.append(statement.describe_file(LOCK, inputs.env.lock_file))
     return found

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from patchgen.core import recipes
+from patchgen.core.patch.patches import Patch
 from patchgen.core.patch.pins import Pin
 from patchgen.core.patch.version import build_version
 from patchgen.core.recipes import Limits
@@ -16,7 +17,7 @@ from patchgen.core.wheel import caches, variables
 from patchgen.errors import OptionsError
 from patchgen.options import Options
 from patchgen.system import machine, paths
-from patchgen.system.native import environment
+from patchgen.system.native import cmake_variables
 
 _LAUNCHERS = ("sccache", "ccache")
 _CUDA = "cudatoolkit-dev"
@@ -26,8 +27,8 @@ _CUDA = "cudatoolkit-dev"
 class BuildRequest:
     """Request for a build, its plan or its check. Paths are absolute, as `os` takes them."""
 
-    pin: Pin
-    options: Options
+    patch: Patch
+    """The patch of the build's options for its pin."""
     work: str
     """Directory of source, environment, objects and journal; may be missing."""
     output: str
@@ -35,8 +36,8 @@ class BuildRequest:
     python: str | None
     """Interpreter with all requirements, instead of an environment from the lock."""
     lock: str
-    """Path of conda-lock.yml; if missing, it is made from `environment`."""
-    environment: str
+    """Path of conda-lock.yml; if missing, it is made from `environment_file`."""
+    environment_file: str
     """Path of the environment file."""
     environ: Mapping[str, str]
     """Environment of the user."""
@@ -53,6 +54,16 @@ class BuildRequest:
     accepted: tuple[str, ...] = ()
     """Keys of `check.ACCEPTABLE` that the user accepted."""
 
+    @property
+    def pin(self) -> Pin:
+        """Pin of the source."""
+        return self.patch.pin
+
+    @property
+    def options(self) -> Options:
+        """Flags and homes of the client library."""
+        return self.patch.options
+
     def validate(self) -> None:
         """Refuse values with which PyTorch's build would fail.
 
@@ -65,7 +76,7 @@ class BuildRequest:
         most = self.environ.get("MAX_JOBS") or "1"
         if self.jobs is None and not (most.isascii() and most.isdigit() and int(most)):
             raise OptionsError(f"MAX_JOBS={most}: not a positive integer")
-        environment.refuse(self.given)
+        cmake_variables.refuse(self.given)
         if self.python is None and not os.path.exists(self.lock):
             self._require_lockable()
 
@@ -73,8 +84,8 @@ class BuildRequest:
         """Refuse a missing lock that cannot be made."""
         directory = os.path.dirname(self.lock)
         wrong = None
-        if not os.path.exists(self.environment):
-            wrong = f"no environment file to make it from, {self.environment}"
+        if not os.path.exists(self.environment_file):
+            wrong = f"no environment file to make it from, {self.environment_file}"
         elif not os.path.isdir(directory):
             wrong = f"no directory {directory} to make it in"
         if wrong is not None:
@@ -136,7 +147,7 @@ class BuildRequest:
         """
         if self.python is not None:
             return False
-        known = self.lock if os.path.exists(self.lock) else self.environment
+        known = self.lock if os.path.exists(self.lock) else self.environment_file
         try:
             with open(known, encoding="utf-8", errors="replace") as file:
                 return any(_CUDA in line.partition("#")[0] for line in file)

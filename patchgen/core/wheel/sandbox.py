@@ -39,7 +39,7 @@ class Sandbox:
         return not self.reason
 
     def path(self, path: str) -> str:
-        """Translate a path in the work directory to what programs of the build see."""
+        """Translate a path in the work directory to what programs see once it is revealed."""
         return os.path.join(self.inside, os.path.relpath(path, self.work))
 
     def offline(self, command: Sequence[str]) -> list[str]:
@@ -48,10 +48,22 @@ class Sandbox:
             return [*command]
         return [sys.executable, "-IS", _ENCLOSURE, "--", *command]
 
-    def show(self) -> None:
-        """Mount the directory at its fixed path, for this process and its children.
+    def reveal(self, path: str) -> str:
+        """Translate a path in the work directory for a program, which then finds it there.
 
-        There git and ssh do not see which user owns a file, so this is done as late as possible.
+        Mounts the work directory at its fixed path, for this process and its children. There git
+        and ssh do not see which user owns a file, so only programs of a build get such a path.
+
+        Raises:
+            ToolError: the system refuses.
+        """
+        self.prepare_threads()
+        return self.path(path)
+
+    def prepare_threads(self) -> None:
+        """Mount the work directory before threads start that stay, such as those of py-rattler.
+
+        An ordinary user's process with threads could not do it any more.
 
         Raises:
             ToolError: the system refuses.
@@ -71,7 +83,7 @@ class Sandbox:
             with _refused():
                 enclosure.hide()
         yield
-        self.show()
+        self.prepare_threads()
 
     def leave_network(self) -> str:
         """Leave the network for good, if possible; return which network remains.

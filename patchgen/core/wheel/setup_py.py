@@ -10,10 +10,9 @@ import time
 from collections.abc import Sequence
 from typing import BinaryIO
 
-from patchgen.core.source import Source
 from patchgen.core.wheel import caches, diagnosis
 from patchgen.core.wheel.sandbox import HOST, LOOPBACK, Sandbox
-from patchgen.core.wheel.values import Environment, Stage
+from patchgen.core.wheel.values import Stage, WheelInputs
 from patchgen.core.wheel.workspace import Workspace
 from patchgen.errors import FileError, ToolError
 from patchgen.system import files, process
@@ -27,9 +26,7 @@ _STAGES = {"build": Stage.COMPILE, "bdist_wheel": Stage.WHEEL}
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 
 
-def run_setup(
-    workspace: Workspace, source: Source, env: Environment, arguments: Sequence[str]
-) -> str:
+def run_setup(workspace: Workspace, inputs: WheelInputs, arguments: Sequence[str]) -> str:
     """Run setup.py without a network, if possible, and log ninja's progress.
 
     `arguments` are a command of `_STAGES` and its own arguments. Files get the time of the source's
@@ -42,7 +39,7 @@ def run_setup(
         ToolError: it failed; the message has the first error of the log and its usual meaning.
         FileError: the disk is full.
     """
-    request, sandbox = workspace.request, workspace.sandbox
+    request, sandbox, env = inputs.request, inputs.sandbox, inputs.env
     online = not sandbox.isolated or request.remote_cache is not None
     environ = {
         **env.environ,
@@ -50,7 +47,7 @@ def run_setup(
         "MAX_JOBS": str(request.workers),
         "PYTORCH_BUILD_NUMBER": "1",
         "PYTORCH_BUILD_VERSION": request.version,
-        "SOURCE_DATE_EPOCH": str(source.epoch),
+        "SOURCE_DATE_EPOCH": str(inputs.source.epoch),
     }
     passed = () if workspace.guard is None else (workspace.guard,)
     stage, command = _STAGES[arguments[0]], [env.python, "setup.py", *arguments]
@@ -71,9 +68,8 @@ def run_setup(
                 log_count(_LOGGER, int(count[1]), int(count[2]))
 
         run = command if online else sandbox.offline(command)
-        program = Program(
-            run, sandbox.path(request.source), environ, passed=passed, supervised=True, merged=True
-        )  # fmt: skip
+        source_dir = sandbox.reveal(request.source)
+        program = Program(run, source_dir, environ, passed=passed, supervised=True, merged=True)
         code = process.stream(program, write_line, limit=None)
     if code != 0:
         raise _describe_failure(stage, path, begun, code, sandbox, online=online)

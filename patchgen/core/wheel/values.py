@@ -6,8 +6,10 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from patchgen.core.patch.patches import Patch
 from patchgen.core.source import Source
-from patchgen.core.wheel.sandbox import HOST
+from patchgen.core.wheel.request import BuildRequest
+from patchgen.core.wheel.sandbox import HOST, Sandbox
 from patchgen.core.wheel.toolchain import Toolchain
 
 
@@ -24,7 +26,7 @@ class Stage(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Environment:
+class BuildEnvironment:
     """Interpreter and programs with which PyTorch is built."""
 
     python: str
@@ -37,18 +39,27 @@ class Environment:
     variables: Mapping[str, str]
     """Variables of the build, for the provenance."""
     environ: Mapping[str, str]
-    """Environment of setup.py, without the variables that the build sets itself."""
+    """Variables of setup.py's process, without the variables that the build sets itself."""
 
 
 @dataclass(frozen=True)
 class Patched:
     """The patch in the tree, and the client library."""
 
-    sha256: str
-    """SHA-256 of the patch."""
-    new_files: tuple[str, ...]
+    patch: Patch
     client: Sequence[Mapping[str, object]] = ()
     """Files of the client library, as ResourceDescriptors; empty if it is missing."""
+
+
+@dataclass(frozen=True)
+class WheelInputs:
+    """Everything that the bytes of a wheel depend on."""
+
+    request: BuildRequest
+    sandbox: Sandbox
+    source: Source
+    env: BuildEnvironment
+    patched: Patched
 
 
 @dataclass(frozen=True)
@@ -95,9 +106,7 @@ class Verified:
 class Built:
     """Results of all stages."""
 
-    source: Source
-    env: Environment
-    patch: Patched
+    inputs: WheelInputs
     objects: Objects
     wheel: BuiltWheel
     verified: Verified

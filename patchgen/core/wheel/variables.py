@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from patchgen.errors import OptionsError
-from patchgen.system.native import environment as cmake
-from patchgen.system.native import tools
+from patchgen.system.native import cmake_variables, tools
 
 # Variables of PyTorch's setup.py and its CMake files. Not DEBUG, which is a flag of ours.
 _READ = re.compile(
@@ -63,7 +62,7 @@ def parse(given: Sequence[str]) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not equals or not re.fullmatch(r"[A-Za-z_]\w*", name):
             raise OptionsError(f"--set {text}: write NAME=VALUE, as --set USE_MKLDNN=0")
-        if name in _OURS or name in cmake.DROPPED:
+        if name in _OURS or name in cmake_variables.DROPPED:
             raise OptionsError(f"--set {name}: is set by the build itself; see --jobs")
         if found.get(name, value) != value:
             raise OptionsError(f"--set {name}: given twice, as {found[name]} and {value}")
@@ -88,17 +87,17 @@ def resolve(
         for name, value in environ.items()
         if value
         and name not in _OURS
-        and name not in cmake.DROPPED
+        and name not in cmake_variables.DROPPED
         and (_READ.fullmatch(name) or (not conda and name in _COMPILER))
     }
     merged = {**defaults, **read, **given}
     # PyTorch's setup.py names the generator itself, as USE_NINJA and PATH say.
-    if merged.pop(cmake.GENERATOR, None) == cmake.MAKEFILES:
+    if merged.pop(cmake_variables.GENERATOR, None) == cmake_variables.MAKEFILES:
         merged["USE_NINJA"] = "0"
     return {name: merged[name] for name in sorted(merged) if merged[name]}
 
 
-def environment(
+def make_environ(
     variables: Mapping[str, str], environ: Mapping[str, str], tools: str | None
 ) -> dict[str, str]:
     """Return the whole environment of the build; `tools` is a directory before PATH."""

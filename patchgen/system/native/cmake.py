@@ -11,7 +11,7 @@ from importlib import resources
 
 from patchgen.errors import ToolError, file_errors
 from patchgen.system import files
-from patchgen.system.native import environment
+from patchgen.system.native import cmake_variables
 from patchgen.system.process import run
 from patchgen.system.program import with_temporary
 
@@ -85,10 +85,10 @@ def build_source(  # noqa: PLR0913  # all are independent
     given = with_temporary(temporary, environ)
     if shutil.which("cmake", path=given.get("PATH")) is None:
         raise ToolError("cmake: not on PATH; install it (Debian: cmake; conda: cmake)")
-    generator = environment.choose_generator(given)
+    generator = cmake_variables.choose_generator(given)
     with file_errors():
         os.makedirs(temporary, exist_ok=True)
-    own = environment.without_settings(given)
+    own = cmake_variables.without_settings(given)
     command = ["cmake", "-G", generator, "-S", source, "-B", build, *options]
     try:
         run(command, limit=_LIMIT, env=own, supervised=True)

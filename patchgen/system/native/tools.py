@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 
 from patchgen.errors import ToolError
-from patchgen.system.native import environment
+from patchgen.system.native import cmake_variables
 from patchgen.system.process import LIMIT, run
 
 COMPILERS = {"CC": ("cc", "gcc"), "CXX": ("c++", "g++")}
@@ -30,7 +30,7 @@ def read_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 def is_read(name: str) -> bool:
     """Return whether compilers and CMake read a variable, and their output depends on it."""
-    if name in environment.DROPPED or name.endswith(("_COMPILER_LAUNCHER", "_LINKER_LAUNCHER")):
+    if name in cmake_variables.DROPPED or name.endswith(("_COMPILER_LAUNCHER", "_LINKER_LAUNCHER")):
         return False
     return name in VARIABLES or name in COMPILERS or name.startswith("CMAKE_")
 

@@ -1,6 +1,7 @@
 #include "joining.hpp"
 
 #include "base/say.hpp"
+#include "host/host_name.hpp"
 #include "recover/failover.hpp"
 #include "recover/heartbeat.hpp"
 #include "sum/overflow.hpp"

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "base/names.hpp"
+#include "host/names.hpp"
 #include "join/groups.hpp"
 #include "join/requirement.hpp"
 #include "join/reservation.hpp"

@@ -17,12 +17,12 @@ from support.programs import script
 from support.trees import tool
 from support.waiting import has_ended
 
-from patchgen.core.patch import pins
-from patchgen.core.wheel import env
+from patchgen.core.patch import patches, pins
+from patchgen.core.wheel import conda
 from patchgen.core.wheel.check import ACCEPTABLE, link, programs
 from patchgen.core.wheel.check.advice import of_lock, relock
 from patchgen.core.wheel.check.facts import Facts, find_facts
-from patchgen.core.wheel.env import marker
+from patchgen.core.wheel.conda import marker
 from patchgen.core.wheel.payload import enclosure
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.options import resolve
@@ -129,7 +129,7 @@ def find(tmp_path: Path, python: str = SYSTEM, **given: float) -> Facts:
     """Facts of the environment of this process."""
     options = resolve({}, {}, str(tmp_path))
     work, environ = str(tmp_path / "work"), dict(os.environ)
-    request = BuildRequest(RELEASE, options, work, "", python, "", "", environ)
+    request = BuildRequest(patches.make(options, RELEASE), work, "", python, "", "", environ)
     return find_facts(request, **given)
 
 
@@ -507,7 +507,7 @@ def test_no_lock(home: Path, tmp_path: Path) -> None:
 
 
 def write_lock(path: Path, versions: dict[str, str]) -> str:
-    name = env.platform()  # of conda
+    name = conda.platform()  # of conda
     packages = [
         {"name": package, "version": version, "manager": "conda", "platform": name,
          "dependencies": {}, "url": f"https://example.org/{name}/{package}-{version}-0.conda",
@@ -546,7 +546,7 @@ def test_the_lock_decides_before_there_is_a_prefix(
 
 @needs_env
 def test_a_prefix_is_linked_in(home: Path, tmp_path: Path) -> None:
-    from patchgen.core.wheel.env import lockfile  # of the extra env
+    from patchgen.core.wheel.conda import lockfile  # of the extra env
 
     prefix, lock = tmp_path / "work/env", write_lock(tmp_path / "lock", LOCKED)
     arguments = ["--switchml-home", str(home), "--lock", lock]

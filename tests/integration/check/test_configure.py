@@ -11,11 +11,11 @@ import pytest
 from support.programs import script
 
 from patchgen.core.library import homes
-from patchgen.core.patch import pins
+from patchgen.core.patch import patches, pins
 from patchgen.core.wheel.check import advice, configure
 from patchgen.core.wheel.check.configure import Configuration
-from patchgen.core.wheel.check.environment import LockedEnvironment
 from patchgen.core.wheel.check.facts import Facts, find_client
+from patchgen.core.wheel.check.locked import LockedEnvironment
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.options import resolve
 
@@ -43,7 +43,7 @@ def home(root: Path, *backends: str, simulator: bool = False) -> Path:
 def configured(tmp_path: Path, **given: Any) -> Configuration:
     """Answers of a script, since the environment is not made."""
     options, environ, cwd = resolve(given, {}, str(tmp_path)), dict(os.environ), str(tmp_path)
-    request = BuildRequest(PIN, options, cwd, "", None, "conda-lock.yml", "", environ)
+    request = BuildRequest(patches.make(options, PIN), cwd, "", None, "conda-lock.yml", "", environ)
     found = Facts(request, find_client(options), LockedEnvironment()).configured
     assert isinstance(found, Configuration)
     return found

@@ -14,7 +14,7 @@ from support.conda import PLACEHOLDER, PLATFORM, PROGRAM, Channel, Package, Site
 from support.waiting import ENOUGH, has_ended, read_rest, until
 from support.web import serve_files
 
-from patchgen.core.wheel.env import lockfile, marker, packages
+from patchgen.core.wheel.conda import lockfile, marker, packages
 from patchgen.core.wheel.payload import enclosure
 
 POST_LINK = """\
@@ -86,7 +86,7 @@ def test_a_prefix_holds_the_packages_with_its_own_path_in_them(
 
 MAKE = """\
 import os, subprocess, sys
-from patchgen.core.wheel.env import lockfile, prefix
+from patchgen.core.wheel.conda import lockfile, prefix
 from patchgen.core.wheel.payload import enclosure
 lock, there, cache = sys.argv[1:]
 seen = os.path.join(enclosure.PATH, os.path.basename(there))

@@ -9,7 +9,7 @@ from rattler import LockFile
 from support.conda import PLATFORM, Channel, Package, Site
 from support.web import serve_files
 
-from patchgen.core.wheel.env import lockfile
+from patchgen.core.wheel.conda import lockfile
 
 TOOL = Package("tool", depends=("lib >=1", "__glibc >=2.17"), files={"bin/tool": "1"})
 OLD = Package("lib", "1.5", files={"lib/lib": "alpha"}, old_format=True)

@@ -16,8 +16,8 @@ from support.conda import Site
 from patchgen.core import recipes
 from patchgen.core.patch import pins
 from patchgen.core.recipes import Limits
-from patchgen.core.wheel.env import lockfile, spec
-from patchgen.core.wheel.env.lockfile import Package
+from patchgen.core.wheel.conda import lockfile, spec
+from patchgen.core.wheel.conda.lockfile import Package
 
 REPOSITORY = Path(__file__).parents[3]
 CHANNELS = "SWITCHML_TEST_CHANNELS"

@@ -10,7 +10,7 @@ import pytest
 
 from patchgen.errors import OptionsError, ToolError
 from patchgen.system.native import cmake
-from patchgen.system.native.environment import DROPPED
+from patchgen.system.native.cmake_variables import DROPPED
 
 # A compiler that is killed leaves such a file.
 PROJECT = b"""

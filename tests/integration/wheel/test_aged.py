@@ -12,9 +12,9 @@ import pytest
 from support import command, torch_project
 from support.wheelhouse import make_request
 
-from patchgen.core.wheel.env.lockfile import Lock
-from patchgen.core.wheel.env.marker import NAME, Marker, write
-from patchgen.core.wheel.stages import environment
+from patchgen.core.wheel.conda.lockfile import Lock
+from patchgen.core.wheel.conda.marker import NAME, Marker, write
+from patchgen.core.wheel.stages import build_environment
 from patchgen.core.wheel.values import Stage
 from patchgen.core.wheel.workspace import Workspace
 from patchgen.errors import TreeError
@@ -84,16 +84,16 @@ def test_an_environment_that_has_lost_files_is_made_again(
     wanted = replace(make_request(tmp_path), python=None)
     lock = Lock.__new__(Lock)
     monkeypatch.setattr(Lock, "identity", "1")
-    monkeypatch.setattr("patchgen.core.wheel.env.lockfile.stale", lambda *_: None)
+    monkeypatch.setattr("patchgen.core.wheel.conda.lockfile.stale", lambda *_: None)
     workspace = Workspace(wanted)
     named = workspace.sandbox.path(wanted.prefix)
     write(wanted.prefix, Marker("1", whole=True, named=named))
     python = Path(wanted.interpreter)
     python.parent.mkdir()
     python.touch()
-    assert not [*environment._make_prefix(workspace, lock)]
+    assert not [*build_environment._make_prefix(workspace, lock)]
     python.unlink()
-    assert next(environment._make_prefix(workspace, lock)) is Stage.ENV
+    assert next(build_environment._make_prefix(workspace, lock)) is Stage.ENV
     Path(wanted.prefix, NAME).unlink()
     with pytest.raises(TreeError, match=f"has lost {NAME}\n.*\n.*rm -rf {wanted.prefix}"):
-        next(environment._make_prefix(workspace, lock))
+        next(build_environment._make_prefix(workspace, lock))

@@ -20,7 +20,7 @@ from support.build import Site, environment, make_parts
 from support.simulator import installed_prefix
 from support.waiting import ENOUGH, read_rest, read_until
 
-from patchgen.core.wheel.env import marker
+from patchgen.core.wheel.conda import marker
 from patchgen.core.wheel.payload import enclosure
 
 ELSEWHERE = 'hostname elsewhere.example && umask 077 && exec "$@"'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from click.testing import CliRunner
 from support import miniature
 
 from patchgen.cli import main, params
-from patchgen.core.patch import pins
+from patchgen.core.patch import patches, pins
+from patchgen.core.wheel import BuildRequest
 from patchgen.errors import OptionsError
 
 
@@ -61,3 +63,34 @@ def test_a_number_that_cannot_be_meant(command: list[str], option: str, value: s
     done = CliRunner().invoke(main, [*command, option, value, "true"])
     assert done.exit_code == 2
     assert f"Invalid value for '{option}'" in done.output
+
+
+def test_the_request_of_a_build_is_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    requests: list[BuildRequest] = []
+
+    def plan(request: BuildRequest) -> None:
+        requests.append(request)
+        raise OptionsError("enough")
+
+    monkeypatch.setattr("patchgen.core.wheel.plan", plan)
+    monkeypatch.chdir(tmp_path)
+    config = tmp_path / "switchml.cfg"
+    config.touch()
+    done = CliRunner().invoke(
+        main,
+        [
+            "build", "--dry-run", "--dpdk", "--pytorch", "v1.8.1", "--python", sys.executable,
+            "--work", "work", "--builddir", "out", "--lock", "a.yml", "--cache", "cache",
+            "--set", "USE_MKLDNN=0", "--jobs", "3", "--without", "third_party/x/",
+            "--config", config.name, "--accept", "no-blas",
+        ],
+    )  # fmt: skip
+    assert done.output == "error: enough\n"
+    (request,) = requests
+    assert (request.pin.name, request.options.flags) == ("v1.8.1", ("DPDK",))
+    assert request.patch == patches.make(request.options, request.pin)
+    assert (request.python, request.jobs) == (sys.executable, 3)
+    assert (request.settings, request.without) == ({"USE_MKLDNN": "0"}, ("third_party/x",))
+    assert (request.configs, request.accepted) == ((str(config),), ("no-blas",))
+    places = (request.work, request.output, request.lock, request.cache)
+    assert places == tuple(f"{tmp_path}/{name}" for name in ("work", "out", "a.yml", "cache"))

@@ -52,7 +52,7 @@ def test_what_setup_py_imports_and_torch_needs(version: str) -> None:
 def least(path: Path) -> dict[str, str]:
     """The least version that is asked for, by package; empty where none is named."""
     pytest.importorskip("yaml", reason="PyYAML comes with the extra `env`")
-    from patchgen.core.wheel.env import spec  # imports yaml
+    from patchgen.core.wheel.conda import spec  # imports yaml
 
     found = {}
     for text in spec.load(str(path)).dependencies:

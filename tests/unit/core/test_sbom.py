@@ -12,11 +12,11 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
-from support.wheelhouse import COMMIT, PROVENANCE
+from support.wheelhouse import COMMIT, INPUTS, describe
 
 from patchgen.core import sbom
 from patchgen.core.library import origin
-from patchgen.core.wheel.provenance import describe
+from patchgen.core.wheel import provenance
 from patchgen.system import statement
 from patchgen.system.files import Artifact, sha256
 from patchgen.system.statement import Provenance
@@ -72,17 +72,17 @@ def components(content: bytes) -> dict[str, Any]:
 
 
 def test_a_wheel_of_a_client_library_with_fixes() -> None:
-    made = describe(replace(PROVENANCE, wheel=None))
+    made = provenance.describe(INPUTS)
     made = replace(made, resolved={**made.resolved, "client": client().statement()})
-    content = sbom.compose(made, [], "torch", PROVENANCE.request.version)
+    content = sbom.compose(made, [], "torch", INPUTS.request.version)
     found = components(content)
     source = f"vcs_url=git%2Bhttps://github.com/pytorch/pytorch.git%40{COMMIT}"
     assert found["pytorch"]["purl"] == f"pkg:pypi/torch@1.7.1?{source}"
     (vcs,) = found["pytorch"]["externalReferences"]
     assert vcs == {"type": "vcs", "url": f"git+https://github.com/pytorch/pytorch.git@{COMMIT}"}
-    gloo = PROVENANCE.source.commits["third_party/gloo"]
+    gloo = INPUTS.source.commits["third_party/gloo"]
     assert found["third_party/gloo"]["purl"] == f"pkg:github/facebookincubator/gloo@{gloo}"
-    assert found["switchml_pytorch.patch"]["hashes"][0]["content"] == PROVENANCE.patch.sha256
+    assert found["switchml_pytorch.patch"]["hashes"][0]["content"] == INPUTS.patched.patch.sha256
     library = found["p4app-switchML"]
     assert library["purl"] == f"pkg:github/p4lang/p4app-switchml@{CLIENT_COMMIT}"
     assert library["hashes"][0]["content"] == made.find_digest(origin.ARCHIVE)
@@ -143,7 +143,7 @@ def test_a_torch_is_named_by_where_it_came_from(
     ],
 )
 def test_a_submodule_is_named_by_its_repository(address: str, package: str, vcs: str) -> None:
-    made = describe(PROVENANCE)
+    made = describe()
     one = statement.describe_commit("third_party/one", address, CLIENT_COMMIT)
     made = replace(made, materials=(*made.materials, one))
     found = components(sbom.compose(made, [], "torch"))["third_party/one"]

@@ -13,7 +13,7 @@ from support.waiting import ENOUGH, has_ended, until
 
 from patchgen.errors import FileError, ToolError
 from patchgen.system import objects
-from patchgen.system.git import Git, GitError, Head, Submodule, environment, head
+from patchgen.system.git import Git, GitError, Head, Submodule, head, make_environ
 
 REAL = shutil.which("git")
 Script = Callable[[str], Git]
@@ -59,7 +59,7 @@ def test_a_program_that_is_no_git(program: Path, text: str, message: str) -> Non
 def test_the_environment_keeps_ways_to_servers_only() -> None:
     given = {"GIT_DIR": "/x", "GIT_INDEX_FILE": "/x", "GIT_SSH_COMMAND": "ssh -4", "HOME": "/h",
              "GIT_CONFIG_GLOBAL": "/g", "GIT_TERMINAL_PROMPT": "1"}  # fmt: skip
-    found = environment(given)
+    found = make_environ(given)
     assert "GIT_DIR" not in found
     assert "GIT_INDEX_FILE" not in found
     assert found["GIT_SSH_COMMAND"] == "ssh -4"

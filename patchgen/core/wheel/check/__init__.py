@@ -12,7 +12,7 @@ from patchgen.core.wheel.check import homes, link, programs, python, room
 from patchgen.core.wheel.check.facts import ACCEPTABLE, CRASH, Facts, find_facts
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.system.checks import Check
-from patchgen.system.native import environment
+from patchgen.system.native import cmake_variables
 
 __all__ = ["ACCEPTABLE", "CRASH", "check_build"]
 
@@ -36,6 +36,6 @@ def check_build(request: BuildRequest) -> list[Check]:
         OptionsError: a variable would build something else.
         FileError: there is no space for a scratch directory.
     """
-    environment.refuse(request.given)
+    cmake_variables.refuse(request.given)
     facts = find_facts(request)
     return [facts.accept(row) for check in CHECKS for row in check(facts)]

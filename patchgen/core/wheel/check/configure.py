@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from patchgen.core.patch import render
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.errors import ToolError
 from patchgen.system import files, paths
@@ -56,12 +55,8 @@ def run(
         FileError: there is no space for a scratch directory.
     """
     source_dir = request.pin.source_dir
-    patch = {
-        **render.compiled_files(source_dir),
-        f"{source_dir}/{render.FLAGS_FILE}": render.flags_file(request.options, request.pin),
-    }
     with files.scratch("check") as directory:
-        cmake.write_project(patch, directory)
+        cmake.write_project(request.patch.added, directory)
         build = os.path.join(directory, "build")
         command = [program, "-S", _PROJECT, "-B", build, f"-DPATCH={directory}/{source_dir}"]
         failed = None

@@ -20,7 +20,7 @@ from patchgen.core.wheel import toolchain, variables
 from patchgen.core.wheel.check import configure
 from patchgen.core.wheel.check.advice import reason
 from patchgen.core.wheel.check.configure import Configuration
-from patchgen.core.wheel.check.environment import LockedEnvironment, find_environment
+from patchgen.core.wheel.check.locked import LockedEnvironment, find_locked_environment
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.errors import ToolError
 from patchgen.options import Options
@@ -138,7 +138,7 @@ class Facts:
     def environ(self) -> Mapping[str, str]:
         """Whole environment of the build."""
         programs = os.path.join(self.prefix, "bin") if self.prefix else None
-        return variables.environment(self.settings, self.request.given, programs)
+        return variables.make_environ(self.settings, self.request.given, programs)
 
     @property
     def activated(self) -> Mapping[str, str]:
@@ -306,7 +306,7 @@ def find_facts(request: BuildRequest, limit: float = LIMIT) -> Facts:
     Raises:
         FileError: there is no space for a scratch directory.
     """
-    locked = None if request.python else find_environment(request)
+    locked = None if request.python else find_locked_environment(request)
     facts = Facts(request, find_client(request.options), locked, limit)
     with ThreadPoolExecutor(len(_ASKED)) as pool, contextlib.ExitStack() as ends:
         ends.callback(facts.stop.set)  # before the pool waits for its threads, so Ctrl-C ends all

@@ -12,7 +12,7 @@ from patchgen.core.wheel.check.facts import Answer, Facts
 from patchgen.errors import ToolError
 from patchgen.system.checks import Check
 from patchgen.system.interpreter import Interpreter
-from patchgen.system.native import environment
+from patchgen.system.native import cmake_variables
 from patchgen.system.paths import describe
 
 _GIT = "2.29"
@@ -81,10 +81,10 @@ def check_cmake(facts: Facts) -> Check:
 def check_ninja(facts: Facts) -> Check:
     """Check the ninja of the build; make works as well, and is checked if it is named."""
     locked, advice = facts.find_locked("ninja"), _advise_pip(facts, "ninja")
-    named = facts.request.given.get(environment.GENERATOR)
-    if named == environment.MAKEFILES:
+    named = facts.request.given.get(cmake_variables.GENERATOR)
+    if named == cmake_variables.MAKEFILES:
         make = facts.find("make")
-        problem = f"not on PATH; install it, or unset {environment.GENERATOR}"
+        problem = f"not on PATH; install it, or unset {cmake_variables.GENERATOR}"
         return Check("make", () if make else (problem,), describe(make or ""))
     if locked:
         return Check("ninja", (), of_lock(locked))

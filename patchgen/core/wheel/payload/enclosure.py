@@ -12,6 +12,7 @@ import socket
 import stat
 import struct
 import sys
+import time
 
 ROOT = "/mnt"
 """Directory that every Linux has. It gets the fixed path, beside its own entries."""
@@ -21,6 +22,7 @@ PATH = os.path.join(ROOT, "switchml-patch")
 _NEWNS, _NEWUSER, _NEWNET = 0x00020000, 0x10000000, 0x40000000  # unshare(2)
 _NOSUID, _NODEV, _BIND, _REC, _PRIVATE = 2, 4, 1 << 12, 1 << 14, 1 << 18  # mount(2)
 _DETACH = 2  # umount2(2)
+_LEAVING = 5.0  # seconds for threads that have ended
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 1  # netdevice(7)
 _LIBC = ctypes.CDLL(None, use_errno=True)
 shown = []  # type: list[str]
@@ -99,6 +101,7 @@ def _unshare(flags: int) -> None:
     """Enter new namespaces: directly as root, else within a user namespace of the same user."""
     if _LIBC.unshare(flags) == 0:
         return
+    _await_threads()
     user, group = os.geteuid(), os.getegid()
     _check(_LIBC.unshare(_NEWUSER | flags), "namespaces")
     for name, text in (
@@ -108,6 +111,13 @@ def _unshare(flags: int) -> None:
     ):
         with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
             file.write(text)
+
+
+def _await_threads() -> None:
+    """Wait until threads that have been joined have left the process, which takes a moment."""
+    deadline = time.monotonic() + _LEAVING
+    while len(os.listdir("/proc/self/task")) > 1 and time.monotonic() < deadline:
+        time.sleep(0.001)
 
 
 def _keep(hidden: int, name: str) -> None:

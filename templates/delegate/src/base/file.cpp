@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 
 #include <array>
+#include <fstream>
 #include <stdexcept>
 
 #include "base/text.hpp"
@@ -79,6 +80,13 @@ std::string CheckedFile::read(std::size_t most) const {
       throw std::runtime_error(text("larger than ", most, " bytes"));
     }
   }
+}
+
+std::string firstLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
 }
 
 std::string pathOf(const Descriptor& file) { return text("/proc/self/fd/", file.get()); }

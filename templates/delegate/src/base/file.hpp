@@ -36,6 +36,9 @@ class CheckedFile {
   struct stat status_ {};
 };
 
+/// Returns the first line of a file; empty if it cannot be read.
+std::string firstLine(const std::string& path);
+
 /// Path by which this process, and no other one, opens what the descriptor is open for.
 std::string pathOf(const Descriptor& file);
 

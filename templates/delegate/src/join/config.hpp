@@ -2,16 +2,21 @@
 /// must be the same on every rank.
 #pragma once
 
+#include <arpa/inet.h>
 #include <switchml/context.h>
 
 #include <climits>
 #include <exception>
 
 #include "base/file.hpp"
-#include "base/host.hpp"
-#include "base/reserved_cores.hpp"
-#include "base/threads.hpp"
+#include "base/result_within.hpp"
+#include "host/addresses.hpp"
+#include "host/host_name.hpp"
+#include "host/process_cores.hpp"
+#include "host/reserved_cores.hpp"
+#include "host/substitution.hpp"
 #include "join/agreement.hpp"
+#include "join/eal_options.hpp"
 #include "join/settings.hpp"
 
 namespace switchml_delegate {

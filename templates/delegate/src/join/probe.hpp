@@ -4,13 +4,18 @@
 /// Knows only the arithmetic of SwitchML.
 #pragma once
 
+#include <netdb.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <cmath>
+#include <memory>
 #include <thread>
+#include <vector>
 
-#include "base/host.hpp"
+#include "base/descriptor.hpp"
 #include "base/quantize.hpp"
+#include "base/text.hpp"
 
 namespace switchml_delegate {
 

@@ -8,14 +8,22 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <condition_variable>
 #include <ctime>
+#include <functional>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
+#include <vector>
 
-#include "base/host.hpp"
 #include "base/quietly.hpp"
+#include "base/text.hpp"
+#include "host/host_name.hpp"
 
 namespace switchml_delegate {
 namespace metrics {
@@ -122,6 +130,15 @@ constexpr const char* kStaged = ".new";  // after the suffix: the collector does
 inline std::string filePath(const std::string& directory, int rank) {
   return directory + "/" + filePrefix() + std::to_string(rank) + "-" + std::to_string(getpid()) +
          kSuffix;
+}
+
+/// Writes all of it, and closes the file, which may be null. False where that fails, with errno.
+inline bool writeAll(std::FILE* file, const std::string& content) {
+  if (file == nullptr) {
+    return false;
+  }
+  const bool written = std::fwrite(content.data(), 1, content.size(), file) == content.size();
+  return std::fclose(file) == 0 && written;
 }
 
 /// Writes a file whole or not at all, for all users: the collector is another one. Returns what

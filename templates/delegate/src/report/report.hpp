@@ -17,9 +17,9 @@ constexpr std::array<const char*, kFallbacks> kFallbackNames{"group", "op", "dty
 /// What a process has counted and agreed on. A forked child goes on with it, so nothing of it has a
 /// lock.
 struct Statistics {
-  Newest<Outcome> group;
-  Newest<std::string> filled;
-  Newest<metrics::Labels> labels;
+  AtomicSnapshot<Outcome> group;
+  AtomicSnapshot<std::string> filled;
+  AtomicSnapshot<metrics::Labels> labels;
   std::array<std::atomic<std::uint64_t>, kFallbacks> fallbacks{};
   std::atomic<std::uint64_t> calls{0};
   std::atomic<std::uint64_t> bytes{0};

@@ -1,6 +1,7 @@
 /// Steps that bring the context into use, for a new group and for one that returns to it.
 #pragma once
 
+#include "base/result_within.hpp"
 #include "join/config.hpp"
 #include "join/outcome.hpp"
 #include "join/probe.hpp"

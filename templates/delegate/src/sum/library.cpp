@@ -3,7 +3,6 @@
 #include <tuple>
 
 #include "base/quietly.hpp"
-#include "base/threads.hpp"
 #include "join/config.hpp"
 
 namespace switchml {

@@ -6,7 +6,7 @@
 
 #include <condition_variable>
 
-#include "base/state.hpp"
+#include "base/delegation_state.hpp"
 
 namespace switchml_delegate {
 

@@ -7,13 +7,13 @@
 
 #include "SwitchMLInterface.hpp"
 #include "base/quantize.hpp"
-#include "base/threads.hpp"
+#include "base/row_pool.hpp"
 
 namespace switchml_delegate {
 
 /// Threads of this process that take parts of its rows.
-inline Threads& helpers() {
-  static auto* const threads = new Threads;
+inline RowPool& helpers() {
+  static auto* const threads = new RowPool;
   return *threads;
 }
 

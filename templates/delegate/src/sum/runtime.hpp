@@ -7,8 +7,8 @@
 /// and only words are missing.
 #pragma once
 
+#include "base/delegation_state.hpp"
 #include "base/say.hpp"
-#include "base/state.hpp"
 #include "join/settings.hpp"
 #include "recover/failover.hpp"
 #include "recover/heartbeat.hpp"
@@ -179,7 +179,7 @@ class Runtime {
   }
 
   std::atomic<const Delegation*> group_;
-  Newest<Delegation> groups_;
+  AtomicSnapshot<Delegation> groups_;
 };
 
 }  // namespace switchml_delegate

@@ -11,7 +11,7 @@ import pytest
 from patchgen.core import verify
 from patchgen.core.verify import VerifyRequest, expected, libraries, summing
 from patchgen.core.verify.expected import Expected
-from patchgen.core.verify.subject import Answer, Event, Subject, environment
+from patchgen.core.verify.subject import Answer, Event, Subject, make_environ
 from patchgen.errors import OptionsError
 from patchgen.system.checks import find_failed
 from patchgen.system.process import CompletedRun
@@ -208,7 +208,7 @@ def test_what_would_change_the_result_is_not_in_the_environment(
     names = ("SWITCHML_REQUIRE", "SWITCHML_MIN_NUMEL", "GLOO_DEVICE_TRANSPORT")
     theirs = {**dict.fromkeys(names, "7"), "PYTHONPATH": "/theirs"}
     one = Subject("python", None, str(tmp_path), 1, theirs)
-    plain = environment(one, {"OWN": "1"})
+    plain = make_environ(one, {"OWN": "1"})
     assert not [name for name in plain if name.startswith("SWITCHML_")]
     assert (plain["PYTHONPATH"], plain["GLOO_SOCKET_IFNAME"], plain["OWN"]) == (
         "/theirs",
@@ -216,7 +216,7 @@ def test_what_would_change_the_result_is_not_in_the_environment(
         "1",
     )
     assert "GLOO_DEVICE_TRANSPORT" not in plain
-    unpacked = environment(replace(one, unpacked="/wheel"), {})
+    unpacked = make_environ(replace(one, unpacked="/wheel"), {})
     assert unpacked["PYTHONPATH"] == "/wheel:/theirs"
     assert plain["PYTHONDONTWRITEBYTECODE"] == "1"
     assert "PYTHONDONTWRITEBYTECODE" not in unpacked, "the ranks find what the first has compiled"

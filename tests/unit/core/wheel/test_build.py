@@ -14,7 +14,7 @@ from patchgen.cli.build import build as command
 from patchgen.core import wheel as building
 from patchgen.core.wheel import variables
 from patchgen.core.wheel.check import ACCEPTABLE, check_build
-from patchgen.core.wheel.values import Stage
+from patchgen.core.wheel.values import Stage, WheelInputs
 from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.errors import CheckError, OptionsError, ToolError
 from patchgen.system.checks import Check
@@ -22,15 +22,23 @@ from patchgen.system.checks import Check
 BLAS = ACCEPTABLE["no-blas"]
 
 FUNCTIONS = {
-    "environment.make_lock": Stage.LOCK,
+    "build_environment.make_lock": Stage.LOCK,
     "tree.fetch_source": Stage.SOURCE,
-    "environment.make_environment": Stage.ENV,
+    "build_environment.make_build_environment": Stage.ENV,
     "tree.apply_patch": Stage.PATCH,
     "objects.compile_objects": Stage.COMPILE,
     "archive.pack_wheel": Stage.WHEEL,
     "verification.verify_wheel": Stage.VERIFY,
 }
 NAMES = [stage.value for stage in Stage][1:]  # with an interpreter of the user
+
+
+def name_results(results: Sequence[object]) -> list[str]:
+    """The names of earlier results, also of those that are the inputs of a wheel."""
+    found: list[object] = []
+    for one in results:
+        found += [one.source, one.env, one.patched] if isinstance(one, WheelInputs) else [one]
+    return [*map(str, found)]
 
 
 def note(
@@ -48,7 +56,7 @@ def note(
         name = stage.value
 
         def stand_in(_: Workspace, *results: object) -> Making[str]:
-            notes.append(f"look {' '.join([name, *map(str, results)])}")
+            notes.append(f"look {' '.join([name, *name_results(results)])}")
             if name not in done:
                 yield stage
                 notes.append(f"make {name}")
@@ -64,7 +72,7 @@ def note(
         monkeypatch.setattr(f"patchgen.core.wheel.stages.{function}", noting(stage))
     for name, stand_in in {
         "check_build": check,
-        "environment.read_variables": lambda *_: {},
+        "build_environment.read_variables": lambda *_: {},
         "delivery.deliver": lambda _, built: notes.append(f"deliver {built.wheel}"),
     }.items():
         monkeypatch.setattr(f"patchgen.core.wheel.{name}", stand_in)
@@ -78,7 +86,7 @@ def test_variables_that_decide_what_is_compiled_are_recorded_or_dropped() -> Non
     for conda, recorded in ((False, {*modules, "PKG_CONFIG_PATH"}), (True, {"PKG_CONFIG_PATH"})):
         found = variables.resolve({}, given, {}, conda=conda)
         assert {*found} == recorded
-        seen = variables.environment(found, given, None)
+        seen = variables.make_environ(found, given, None)
         assert {*seen} & {*given} == {*recorded, "HOME"}
 
 
@@ -117,7 +125,7 @@ def test_each_stage_gets_the_results_that_it_needs(
     assert build(monkeypatch, tmp_path, []) == [
         "look source", "plan", "check", "make source",
         "look env None", "make env",
-        "look patch", "check", "make patch",
+        "look patch source", "check", "make patch",
         "look compile source env patch", "make compile",
         "look wheel source env patch compile", "make wheel",
         "look verify env wheel", "make verify",
@@ -158,7 +166,7 @@ def test_it_is_checked_before_the_lock_is_made_and_when_more_is_known(
         "look lock", "check", "make lock",
         "look source", "check", "make source",
         "look env lock", "make env",
-        "look patch", "check",
+        "look patch source", "check",
     ]  # fmt: skip
     assert notes.count("check") == 3
 

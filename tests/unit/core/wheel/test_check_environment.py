@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from patchgen.core.library.archive import Archive
-from patchgen.core.patch import pins
-from patchgen.core.wheel import env
+from patchgen.core.patch import patches, pins
+from patchgen.core.patch.pins import Pin
+from patchgen.core.wheel import conda
 from patchgen.core.wheel.check import ACCEPTABLE, link, programs, python, room
 from patchgen.core.wheel.check.advice import NOT_LOCKED, of_lock, relock
-from patchgen.core.wheel.check.environment import LockedEnvironment, find_environment
 from patchgen.core.wheel.check.facts import Client, Facts
+from patchgen.core.wheel.check.locked import LockedEnvironment, find_locked_environment
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.errors import ToolError
 from patchgen.options import resolve
@@ -48,7 +49,7 @@ GOOD = {
 PACKAGES = "Python packages"  # a row
 RELOCK = "in the environment file, then run: switchml-patch env lock"
 MAKE = "run: switchml-patch env lock; or --python PYTHON builds without an environment"
-PLATFORM = env.platform()  # of conda
+PLATFORM = conda.platform()  # of conda
 SAMPLE = f"""\
 version: 1
 metadata:
@@ -70,15 +71,15 @@ package:
 
 
 def ask(
-    work: str = "/w", lock: str = "conda-lock.yml", cwd: str = "/", **environ: str
+    work: str = "/w", lock: str = "conda-lock.yml", cwd: str = "/", pin: Pin = PIN, **environ: str
 ) -> BuildRequest:
     options, lock = resolve({}, {}, "/"), os.path.join(cwd, lock)
     source = os.path.join(cwd, "environment.yml")
-    return BuildRequest(PIN, options, work, "", None, lock, source, environ)
+    return BuildRequest(patches.make(options, pin), work, "", None, lock, source, environ)
 
 
 def locked(packages: dict[str, str], **environ: str) -> Facts:
-    return Facts(ask(**environ), CLIENT, LockedEnvironment(packages=packages))
+    return Facts(ask(pin=PIN, **environ), CLIENT, LockedEnvironment(packages=packages))
 
 
 def rows(facts: Facts) -> dict[str, Check]:
@@ -111,7 +112,7 @@ def test_an_environment_takes_room_too(
     tmp_path: Path, within: LockedEnvironment | None, needed: str
 ) -> None:
     pin = PIN._replace(recipe={**RECIPE, "disk": 1})
-    wanted = replace(ask(str(tmp_path)), pin=pin)
+    wanted = ask(str(tmp_path), pin=pin)
     *_, row = room.check_machine(Facts(wanted, CLIENT, within))
     assert row.found.endswith(f"GiB free, {needed} needed")
 
@@ -123,9 +124,9 @@ def test_an_environment_takes_room_too(
 def test_the_environment_file_says_what_a_lock_will_need(
     tmp_path: Path, file: str | None, needed: str
 ) -> None:
-    wanted = replace(ask(str(tmp_path), cwd=str(tmp_path)), pin=PIN._replace(recipe={"disk": 1}))
+    wanted = ask(str(tmp_path), cwd=str(tmp_path), pin=PIN._replace(recipe={"disk": 1}))
     if file:
-        Path(wanted.environment).write_text(f"dependencies:\n{file}\n")
+        Path(wanted.environment_file).write_text(f"dependencies:\n{file}\n")
     *_, row = room.check_machine(Facts(wanted, CLIENT, LockedEnvironment()))
     assert row.found.endswith(f"GiB free, {needed} needed")
 
@@ -199,7 +200,7 @@ def test_blas_of_a_lock(packages: dict[str, str], found: str) -> None:
         put = f"put mkl and mkl-include {RELOCK}; or build without: --accept no-blas"
         assert row.problems[1] == put
     free = PIN._replace(recipe={**RECIPE, "limits": {}})
-    assert not [*link.check_blas(replace(locked(GOOD), request=replace(ask(), pin=free)))]
+    assert not [*link.check_blas(replace(locked(GOOD), request=ask(pin=free)))]
 
 
 GLOG = f"glog 0.7.1: the client library builds with <0.6; {relock()}"
@@ -260,24 +261,24 @@ def test_whether_the_build_is_with_cuda(
 
 
 def test_an_environment_file_of_the_directory_comes_before_the_tools_own(tmp_path: Path) -> None:
-    own = f"{env.SHIPPED}/environment.yml"
-    assert env.locate("environment.yml", str(tmp_path)) == own
+    own = f"{conda.SHIPPED}/environment.yml"
+    assert conda.locate("environment.yml", str(tmp_path)) == own
     (tmp_path / "environment.yml").touch()
-    assert env.locate("environment.yml", str(tmp_path)) == f"{tmp_path}/environment.yml"
+    assert conda.locate("environment.yml", str(tmp_path)) == f"{tmp_path}/environment.yml"
     for name in ("other.yml", "./environment-cpu.yml", "/x/environment.yml"):
-        assert not env.locate(name, str(tmp_path)).startswith(env.SHIPPED)
+        assert not conda.locate(name, str(tmp_path)).startswith(conda.SHIPPED)
 
 
 def look(tmp_path: Path, text: str) -> LockedEnvironment:
     (tmp_path / "lock.yml").write_text(text)
-    return find_environment(ask(str(tmp_path / "work"), "lock.yml", str(tmp_path)))
+    return find_locked_environment(ask(str(tmp_path / "work"), "lock.yml", str(tmp_path)))
 
 
 @pytest.fixture
 def able(monkeypatch: pytest.MonkeyPatch) -> None:
     """The extra is installed, which no Python before 3.10 can."""
     pytest.importorskip("yaml", reason="PyYAML comes with the extra `env`")
-    monkeypatch.setattr(env, "require", lambda: None)
+    monkeypatch.setattr(conda, "require", lambda: None)
 
 
 @pytest.mark.usefixtures("able")
@@ -311,10 +312,10 @@ def test_all_that_is_missing_is_named_at_once(
     def refuse() -> None:
         raise ToolError("py-rattler: not installed")
 
-    monkeypatch.setattr(env, "require", refuse)
+    monkeypatch.setattr(conda, "require", refuse)
     wanted = ask(str(tmp_path / "work"), "lock.yml", str(tmp_path))
     other = "or --python PYTHON builds without an environment"
-    packages, lock = find_environment(wanted).problems
+    packages, lock = find_locked_environment(wanted).problems
     assert packages == f"py-rattler: not installed; {other}"
     nowhere = f"{tmp_path}/lock.yml: No such file or directory, nor {tmp_path}/environment.yml to"
     assert lock == f"{nowhere} make it from; name a lock with --lock; {other}"
@@ -326,14 +327,14 @@ def test_a_lock_that_a_build_will_make(tmp_path: Path, file: str) -> None:
     (tmp_path / file).touch()
     work = str(tmp_path / "work")
     wanted = ask(work, "lock.yml", str(tmp_path))
-    found = find_environment(wanted)
+    found = find_locked_environment(wanted)
     assert (not found.problems) == (file == "environment.yml")
     if not found.problems:
         assert found.found == f"{tmp_path}/lock.yml will be made from {tmp_path}/environment.yml"
     (tmp_path / "lock.yml").write_text("no lock")
-    assert find_environment(wanted).problems
+    assert find_locked_environment(wanted).problems
     nowhere = f"{tmp_path}/nowhere/lock.yml"
-    (problem,) = find_environment(replace(wanted, lock=nowhere)).problems
+    (problem,) = find_locked_environment(replace(wanted, lock=nowhere)).problems
     remedy = MAKE if file == "environment.yml" else "name a lock with --lock"
     assert problem.startswith(f"{nowhere}: No such file or directory")
     assert remedy in problem
@@ -341,7 +342,7 @@ def test_a_lock_that_a_build_will_make(tmp_path: Path, file: str) -> None:
 
 def test_no_library_for_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
-    monkeypatch.setattr(env, "require", lambda: None)
+    monkeypatch.setattr(conda, "require", lambda: None)
     (problem,) = look(tmp_path, SAMPLE).problems
     assert problem == (
         f"PyYAML: not installed; run: {shlex.quote(sys.executable)} -m pip install PyYAML; "

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import IO, Any
 
 import pytest
-from support.wheelhouse import PIN, PROVENANCE, make_request
+from support.wheelhouse import INPUTS, PIN, make_request
 
 from patchgen.core.recipes import Recipe, read
 from patchgen.core.wheel import delivery
@@ -45,9 +45,7 @@ def wanted(tmp_path: Path) -> BuildRequest:
 def deliver(wanted: BuildRequest) -> None:
     digest = hashlib.sha256(VERIFIED).hexdigest()
     built: Any = SimpleNamespace(
-        source=PROVENANCE.source,
-        env=PROVENANCE.env,
-        patch=PROVENANCE.patch,
+        inputs=INPUTS,
         objects=Objects("", "none of compile"),
         wheel=BuiltWheel("a.whl", digest, 8, "none of wheel"),
         verified=Verified((), "none of verify"),

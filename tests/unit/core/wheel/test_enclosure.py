@@ -34,6 +34,23 @@ print(*__import__("os").listdir(enclosure.PATH))
 """
 
 
+THREADS = f"""
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+sys.path.insert(0, {os.path.dirname(PROGRAM)!r})
+import enclosure
+for _ in range(30):
+    if os.fork() == 0:
+        with ThreadPoolExecutor(6) as pool:
+            [*pool.map(str, range(6))]
+        enclosure._unshare(enclosure._NEWUSER | enclosure._NEWNS)
+        os._exit(0)
+    assert os.wait()[1] == 0
+"""
+"""Namespaces of an ordinary user, just after threads."""
+
+
 def run(*command: str, before: str = "true") -> subprocess.CompletedProcess[str]:
     """Runs a program in a system with entries in /mnt."""
     shell = ["sh", "-c", SYSTEM.format(before), "sh"]
@@ -45,6 +62,11 @@ def test_a_directory_is_shown_beside_all_that_is_there() -> None:
     assert done.stderr == ""
     assert done.stdout.splitlines() == ["held held", "text 0o755", "work", "[]", "work"]
     assert not Path(enclosure.PATH).exists()
+
+
+def test_threads_that_have_ended_are_in_nobodys_way() -> None:
+    done = captured([sys.executable, "-c", THREADS])
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_nothing_of_the_users_is_hidden() -> None:

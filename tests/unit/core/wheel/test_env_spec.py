@@ -11,8 +11,8 @@ if sys.version_info < (3, 10):
 
 import rattler
 
-from patchgen.core.wheel.env import spec
-from patchgen.core.wheel.env.solve import depends
+from patchgen.core.wheel.conda import spec
+from patchgen.core.wheel.conda.solve import depends
 from patchgen.errors import FileError, OptionsError
 
 GOOD = """

@@ -11,7 +11,7 @@ import pytest
 from patchgen.errors import OptionsError
 
 lockfile = pytest.importorskip(
-    "patchgen.core.wheel.env.lockfile", reason="comes with the extra `env`"
+    "patchgen.core.wheel.conda.lockfile", reason="comes with the extra `env`"
 )
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from support import disks
 
-from patchgen.core.wheel.env import marker
-from patchgen.core.wheel.env.marker import Marker
+from patchgen.core.wheel.conda import marker
+from patchgen.core.wheel.conda.marker import Marker
 
 
 @pytest.mark.parametrize(

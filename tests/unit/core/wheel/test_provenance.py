@@ -11,27 +11,28 @@ from support.wheelhouse import (
     COMMIT,
     COMMITS,
     GLOO,
+    INPUTS,
     OPTIONS,
-    PROVENANCE,
     TOOLCHAIN,
+    describe,
     make_inputs,
 )  # fmt: skip
 
 from patchgen import __version__
 from patchgen.core.library import homes
-from patchgen.core.wheel.provenance import WheelInputs, describe
 from patchgen.core.wheel.sandbox import Sandbox
+from patchgen.core.wheel.values import WheelInputs
 from patchgen.system.files import measure
 from patchgen.system.statement import write
 
 
-def definition(provenance: WheelInputs = PROVENANCE) -> Any:  # JSON
-    predicate: Any = describe(provenance).statement()["predicate"]
+def definition(inputs: WheelInputs = INPUTS) -> Any:  # JSON
+    predicate: Any = describe(inputs).statement()["predicate"]
     return predicate["buildDefinition"]
 
 
 def test_it_is_a_statement_about_the_wheel() -> None:
-    made: Any = describe(PROVENANCE).statement()
+    made: Any = describe().statement()
     assert made["_type"] == "https://in-toto.io/Statement/v1"
     assert made["predicateType"] == "https://slsa.dev/provenance/v1"
     assert made["subject"] == [
@@ -81,7 +82,7 @@ def test_what_it_was_made_from() -> None:
             "uri": f"git+https://github.com/facebookincubator/gloo@{GLOO}",
             "digest": {"gitCommit": GLOO},
         },
-        {"name": "switchml_pytorch.patch", "digest": {"sha256": "2" * 64}},
+        {"name": "switchml_pytorch.patch", "digest": {"sha256": INPUTS.patched.patch.sha256}},
         {
             "name": "libswitchml-client.a",
             "digest": {"sha256": "3" * 64},
@@ -102,7 +103,7 @@ def test_what_there_is_none_of_is_left_out() -> None:
 
 
 def test_without_namespaces_the_reason_and_the_path_are_recorded() -> None:
-    own = replace(PROVENANCE, sandbox=Sandbox("/w", "/w", "refused"))
+    own = replace(INPUTS, sandbox=Sandbox("/w", "/w", "refused"))
     found = definition(own)["internalParameters"]
     assert found["isolation"]["namespaces"] == "refused"
     assert found["buildPath"] == "/w/source"
@@ -112,7 +113,7 @@ def test_the_provenance_of_the_client_library_is_in_that_of_the_wheel(tmp_path: 
     options = replace(OPTIONS, switchml_home=str(tmp_path))
     bare = make_inputs(options=options)
     assert "client" not in definition(bare)["internalParameters"]
-    library = describe(PROVENANCE)
+    library = describe()
     (tmp_path / "lib").mkdir()
     write(str(tmp_path / homes.ARCHIVE), library)
     assert definition(bare)["internalParameters"]["client"] == library.statement()
@@ -120,10 +121,10 @@ def test_the_provenance_of_the_client_library_is_in_that_of_the_wheel(tmp_path: 
 
 def test_the_same_values_give_the_same_bytes(tmp_path: Path) -> None:
     wheel = str(tmp_path / "a.whl")
-    path = write(wheel, describe(PROVENANCE))
+    path = write(wheel, describe())
     assert path == f"{wheel}.provenance.json"
     first = measure(path)
     turned = dict(reversed(COMMITS.items()))
     assert measure(write(wheel, describe(make_inputs(commits=turned)))) == first
     with open(path, encoding="ascii") as file:
-        assert json.load(file) == describe(PROVENANCE).statement()
+        assert json.load(file) == describe().statement()

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 from support import command
-from support.wheelhouse import OPTIONS, PIN, Fake, make_inputs
+from support.wheelhouse import OPTIONS, PIN, Fake, describe, make_inputs
 
 from patchgen.cli.rebuild import _list_kinds
 from patchgen.core.library import origin
 from patchgen.core.source.remotes import Remotes
-from patchgen.core.wheel import provenance, rebuild
+from patchgen.core.wheel import rebuild
 from patchgen.core.wheel.compare import Aspect
 from patchgen.core.wheel.rebuild import (
     RebuildRequest,
@@ -183,7 +183,7 @@ def complete() -> dict[str, Provenance]:
     client = {**resolved, "client": found["simulator"].statement()}
     found["plugin"] = replace(found["plugin"], resolved=client)
     wheel = make_inputs(**WHEEL, left_out=("a",), accepted=("b",))
-    return {**found, "wheel": provenance.describe(wheel)}
+    return {**found, "wheel": describe(wheel)}
 
 
 def damaged(value: Any) -> Iterator[Any]:
@@ -293,7 +293,7 @@ def test_needs_of_a_wheel_that_are_not_here(tmp_path: Path) -> None:
     wheel = tmp_path / "torch.whl"
     wheel.touch()
     foreign = make_inputs(**WHEEL, pin=PIN._replace(commit="9" * 40))
-    original = RecordedBuild(str(wheel), "", provenance.describe(foreign))
+    original = RecordedBuild(str(wheel), "", describe(foreign))
     missing = find_missing(original, KINDS, means(tmp_path))
     assert {one.name: one.problems[-1] for one in missing if one.required} == {
         "pin": f"no pin of commit {'9' * 40}; give its file with --pytorch FILE",
@@ -332,7 +332,7 @@ def test_the_compiler_of_a_wheel_without_a_lock(tmp_path: Path) -> None:
     """The user's, else the recorded one; that of a lock is nobody's choice."""
     variables = {"CXX": "g++ -m64", "USE_CUDA": "0"}
     wheel = {**WHEEL, "variables": variables}
-    locked, free = (provenance.describe(make_inputs(**wheel, lock=one)) for one in ("4", None))
+    locked, free = (describe(make_inputs(**wheel, lock=one)) for one in ("4", None))
     path = {"PATH": os.environ["PATH"]}
     assert environ_of(locked, tmp_path, CXX="clang++") == path
     assert environ_of(free, tmp_path) == {**path, "CXX": "g++ -m64"}
@@ -340,7 +340,7 @@ def test_the_compiler_of_a_wheel_without_a_lock(tmp_path: Path) -> None:
 
 
 def test_without_namespaces_a_wheel_is_built_at_its_path_again() -> None:
-    original = RecordedBuild("", "record.json", provenance.describe(make_inputs(**WHEEL)))
+    original = RecordedBuild("", "record.json", describe(make_inputs(**WHEEL)))
     work = os.path.dirname(original.text("resolved.buildPath"))
     here = means(Path(work))
     here.__dict__["sandbox"] = Sandbox(work, work, "refused")
@@ -365,7 +365,7 @@ def test_a_wheel_is_built_as_its_record_says(
     }  # fmt: skip
     here = means(tmp_path)
     for lock in ("4" * 64, None):
-        described = provenance.describe(make_inputs(**wheel, lock=lock))
+        described = describe(make_inputs(**wheel, lock=lock))
         read = KINDS["wheel"](RecordedBuild("", "record.json", described), here)
         assert read.build("out", "") == "the wheel"
     locked, free = requests

@@ -37,5 +37,6 @@ def test_without_namespaces_nothing_is_claimed(calls: list[str], tmp_path: Path)
     assert sandbox.leave_network() == HOST
     with sandbox.hide():
         pass
-    sandbox.show()
+    assert sandbox.reveal(f"{tmp_path}/source") == f"{tmp_path}/source"
+    sandbox.prepare_threads()
     assert not calls

@@ -11,34 +11,40 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.wheelhouse import make_request
+from support.wheelhouse import INPUTS, make_request
 
 from patchgen.core.wheel import diagnosis, sandbox, setup_py, workspace
+from patchgen.core.wheel.payload import enclosure
+from patchgen.core.wheel.request import BuildRequest
+from patchgen.core.wheel.values import WheelInputs
 from patchgen.errors import ToolError
 
 Attempt = Callable[[str], str]
 
 
+def make_setup_inputs(request: BuildRequest, seen: sandbox.Sandbox) -> WheelInputs:
+    """Inputs as far as a run of setup.py needs them."""
+    found: Any = SimpleNamespace(epoch=0)
+    env: Any = SimpleNamespace(python="/usr/bin/python3", environ={})
+    return replace(INPUTS, request=request, sandbox=seen, source=found, env=env)
+
+
 @pytest.fixture
-def attempt(tmp_path: Path) -> Attempt:
+def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Attempt:
     """Runs a setup.py of a text; what the log holds after it."""
+    monkeypatch.setattr(enclosure, "show", lambda _: None)
     source, logs = tmp_path / "source", tmp_path / "logs"
     source.mkdir()
     logs.mkdir()
-    place: Any = SimpleNamespace(
-        request=SimpleNamespace(
-            source=str(source), logs=str(logs), workers=1, version="1", remote_cache=None
-        ),
-        guard=None,
-        sandbox=replace(sandbox.find(str(tmp_path)), inside=str(tmp_path)),
+    request: Any = SimpleNamespace(
+        source=str(source), logs=str(logs), workers=1, version="1", remote_cache=None
     )
-
-    built: Any = SimpleNamespace(epoch=0)
-    env: Any = SimpleNamespace(python="/usr/bin/python3", environ={})
+    inputs = make_setup_inputs(request, replace(sandbox.find(str(tmp_path)), inside=str(tmp_path)))
+    place: Any = SimpleNamespace(request=request, guard=None, sandbox=inputs.sandbox)
 
     def run(program: str) -> str:
         (source / "setup.py").write_text(program)
-        setup_py.run_setup(place, built, env, ["build"])
+        setup_py.run_setup(place, inputs, ["build"])
         return (logs / "build.log").read_text()
 
     return run
@@ -83,9 +89,8 @@ def test_the_supervisor_of_the_compiler_holds_the_lock_of_the_build(tmp_path: Pa
         held = f"/proc/{{os.getppid()}}/fd/{started.guard}/held"  # of the supervisor
         program = f"import os\nopen(f'{held}', 'w')\n"
         Path(request.source, "setup.py").write_text(program)
-        built: Any = SimpleNamespace(epoch=0)
-        env: Any = SimpleNamespace(python="/usr/bin/python3", environ={})
-        setup_py.run_setup(started, built, env, ["build"])
+        inputs = make_setup_inputs(request, started.sandbox)
+        setup_py.run_setup(started, inputs, ["build"])
     assert Path(request.logs, "held").exists()
 
 

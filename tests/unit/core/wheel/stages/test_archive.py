@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support.wheelhouse import PROVENANCE, Fake, drive, make_request
+from support.wheelhouse import INPUTS, Fake, drive, make_request
 
 from patchgen.core.wheel import setup_py
 from patchgen.core.wheel.sandbox import HOST, Sandbox
@@ -36,9 +35,7 @@ class Packing:
     def pack(self, objects: Objects = OBJECTS) -> tuple[list[Stage], BuiltWheel]:
         workspace = Workspace(self.request)
         workspace.__dict__["sandbox"] = Sandbox(self.request.work, "/build", "no namespaces")
-        inputs = PROVENANCE
-        given: Any = (workspace, inputs.source, inputs.env, inputs.patch, objects)
-        return drive(archive.pack_wheel(*given))
+        return drive(archive.pack_wheel(workspace, INPUTS, objects))
 
 
 @pytest.fixture

@@ -11,13 +11,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.wheelhouse import PIN, PROVENANCE, drive, make_request
+from support.wheelhouse import INPUTS, PIN, drive, make_request
 
+from patchgen.core.patch import patches
 from patchgen.core.source import Source
 from patchgen.core.wheel import setup_py
 from patchgen.core.wheel.sandbox import HOST, Sandbox
 from patchgen.core.wheel.stages import objects
-from patchgen.core.wheel.values import Environment, Patched, Stage
+from patchgen.core.wheel.values import BuildEnvironment, Patched, Stage, WheelInputs
 from patchgen.core.wheel.workspace import Workspace
 from patchgen.options import resolve
 from patchgen.system import statement
@@ -33,16 +34,16 @@ def toolchain(identity: str) -> Any:
     return SimpleNamespace(identity=identity)
 
 
-ENV = replace(PROVENANCE.env, toolchain=toolchain("gcc 12"), lock="1", variables={"USE_CUDA": "0"})
+ENV = replace(INPUTS.env, toolchain=toolchain("gcc 12"), lock="1", variables={"USE_CUDA": "0"})
 
 
 @dataclass(frozen=True)
 class Inputs:
     """Inputs of a compilation."""
 
-    source: Source = PROVENANCE.source
-    env: Environment = ENV
-    patch: Patched = PROVENANCE.patch
+    source: Source = INPUTS.source
+    env: BuildEnvironment = ENV
+    patched: Patched = INPUTS.patched
     seen: str = "/build"
     """Path of the work directory for programs."""
     debug: bool = False
@@ -75,11 +76,12 @@ class Objects:
     def compile(self, inputs: Inputs = FIRST) -> list[Stage]:
         request = make_request(self.directory)
         workspace = Workspace(
-            replace(request, options=resolve({"debug": inputs.debug}, {}, str(self.directory)))
+            replace(request, patch=patches.make(resolve({"debug": inputs.debug}, {}, "/"), PIN))
         )
-        workspace.__dict__["sandbox"] = Sandbox(request.work, inputs.seen, "no namespaces")
-        given = (workspace, inputs.source, inputs.env, inputs.patch)
-        return drive(objects.compile_objects(*given))[0]
+        sandbox = Sandbox(request.work, inputs.seen, "no namespaces")
+        workspace.__dict__["sandbox"] = sandbox
+        found = WheelInputs(workspace.request, sandbox, inputs.source, inputs.env, inputs.patched)
+        return drive(objects.compile_objects(workspace, found))[0]
 
 
 @pytest.fixture
@@ -95,8 +97,8 @@ def with_source(**values: Any) -> Inputs:
     return replace(FIRST, source=replace(FIRST.source, **values))
 
 
-def with_patch(**values: Any) -> Inputs:
-    return replace(FIRST, patch=replace(FIRST.patch, **values))
+def with_patched(**values: Any) -> Inputs:
+    return replace(FIRST, patched=replace(FIRST.patched, **values))
 
 
 CHANGES: dict[str, tuple[Inputs, set[str]]] = {
@@ -107,8 +109,8 @@ CHANGES: dict[str, tuple[Inputs, set[str]]] = {
     "path": (replace(FIRST, seen="/other"), set()),
     "variables": (with_env(variables={"USE_CUDA": "1"}), {OBJECT}),
     "version": (replace(FIRST, debug=True), ALL - {VERSION}),
-    "patch": (with_patch(sha256="5" * 64), ALL),
-    "client": (with_patch(client=[statement.describe_file("a.h", "6" * 64)]), ALL),
+    "patch": (with_patched(patch=patches.make(resolve({"rdma": True}, {}, "/"), PIN)), ALL),
+    "client": (with_patched(client=[statement.describe_file("a.h", "6" * 64)]), ALL),
 }
 """Other inputs than the first ones, and the files that are kept for them."""
 
@@ -134,7 +136,7 @@ def stop(*_: object, **__: object) -> None:
 
 def test_a_compilation_that_was_stopped_goes_on(work: Objects) -> None:
     """Also with the inputs of the one before it, whose objects it may have replaced."""
-    other = with_patch(sha256="5" * 64)
+    other = with_patched(patch=patches.make(resolve({"rdma": True}, {}, "/"), PIN))
     for again in (other, FIRST):
         work.compiles = lambda: None
         work.compile()

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from support.trees import Tree, make
-from support.wheelhouse import drive, make_request
+from support.wheelhouse import INPUTS, drive, make_request
 
 from patchgen.core import source as sources
 from patchgen.core.library import homes, origin
 from patchgen.core.library.archive import Archive
-from patchgen.core.patch import state, tree
+from patchgen.core.patch import patches, render, state, tree
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.stages.tree import apply_patch, fetch_source
 from patchgen.core.wheel.values import Patched, Stage
@@ -32,7 +32,7 @@ def wanted(tmp_path: Path) -> BuildRequest:
     for name in (homes.ARCHIVE, HEADER):
         (home / name).parent.mkdir(parents=True)
         (home / name).write_text(name)
-    return replace(request, pin=made.pin)
+    return replace(request, patch=patches.make(request.options, made.pin))
 
 
 def read_archive(_: str) -> Archive:
@@ -40,7 +40,8 @@ def read_archive(_: str) -> Archive:
 
 
 def patch(request: BuildRequest) -> tuple[list[Stage], Patched]:
-    return drive(apply_patch(Workspace(request)))
+    found = state.inspect(request.source, (request.pin,))
+    return drive(apply_patch(Workspace(request), replace(INPUTS.source, tree=found)))
 
 
 def overall(request: BuildRequest) -> state.Overall:
@@ -52,11 +53,25 @@ def test_a_tree_with_other_options_is_patched_again(wanted: BuildRequest) -> Non
     assert made == [Stage.PATCH]
     assert patch(wanted) == ([], patched)
     home = wanted.options.switchml_home
-    other = replace(wanted, options=resolve({"debug": True, "switchml_home": home}, {}, home))
+    options = resolve({"debug": True, "switchml_home": home}, {}, home)
+    other = replace(wanted, patch=patches.make(options, wanted.pin))
     made, again = patch(other)
     assert made == [Stage.PATCH]
-    assert again.sha256 != patched.sha256
+    assert again.patch != patched.patch
     assert state.inspect(other.source, (other.pin,)).options == other.options
+
+
+def test_a_build_renders_its_patch_when_it_is_requested_only(
+    wanted: BuildRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        pytest.fail("rendered again")
+
+    for name in ("hooks", "new_files"):
+        monkeypatch.setattr(render, name, refuse)
+    _, patched = patch(wanted)
+    assert patched.patch is wanted.patch
+    assert overall(wanted) is state.Overall.PATCHED
 
 
 def test_each_file_of_the_client_library_is_recorded(

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.wheelhouse import PROVENANCE, drive, make_request
+from support.wheelhouse import INPUTS, drive, make_request
 
 from patchgen.core import verify
 from patchgen.core.wheel.check import CRASH
@@ -53,7 +53,7 @@ class Verifying:
         workspace = Workspace(replace(make_request(self.directory), **request))
         workspace.__dict__["sandbox"] = self
         tools: Any = SimpleNamespace(identity=toolchain)
-        env = replace(PROVENANCE.env, toolchain=tools)
+        env = replace(INPUTS.env, toolchain=tools)
         return drive(verification.verify_wheel(workspace, env, wheel))
 
 

@@ -7,18 +7,18 @@ from importlib import metadata
 import pytest
 
 from patchgen.errors import ToolError
-from patchgen.system import extras
+from patchgen.system import dependencies
 
 
 def refusal(needed: dict[str, str], *, where: str = "") -> tuple[str, list[str]]:
     with pytest.raises(ToolError) as caught:
-        extras.require(needed, where=where)
+        dependencies.require(needed, where=where)
     text, _, command = str(caught.value).partition("run: ")
     return text, shlex.split(command)
 
 
 def test_what_is_there_is_not_imported() -> None:
-    extras.require({"json": "json", "this": "the zen"})  # which prints when it is imported
+    dependencies.require({"json": "json", "this": "the zen"})  # which prints when it is imported
 
 
 def test_what_is_missing_is_named_with_the_command() -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from patchgen.core.wheel.env.lockfile import Package
+from patchgen.core.wheel.conda.lockfile import Package
 from patchgen.errors import FileError, PatchgenError, ToolError, TreeError, file_errors
 from patchgen.system import outputs
 

@@ -6,8 +6,8 @@ import logging
 import os
 from collections.abc import Sequence
 
-from patchgen.core.wheel.env import lockfile, solve, spec
-from patchgen.core.wheel.env.lockfile import Lock
+from patchgen.core.wheel.conda import lockfile, solve, spec
+from patchgen.core.wheel.conda.lockfile import Lock
 from patchgen.errors import OptionsError
 from patchgen.system import outputs
 

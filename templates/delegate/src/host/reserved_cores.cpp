@@ -1,8 +1,9 @@
-#include "base/reserved_cores.hpp"
+#include "host/reserved_cores.hpp"
 
 #include <stdexcept>
 
-#include "base/host.hpp"
+#include "base/text.hpp"
+#include "host/substitution.hpp"
 
 namespace switchml_delegate {
 

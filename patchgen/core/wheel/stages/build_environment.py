@@ -7,17 +7,17 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
-from patchgen.core.wheel import env, toolchain, variables
+from patchgen.core.wheel import conda, toolchain, variables
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.sandbox import Sandbox
 from patchgen.core.wheel.stages import own
-from patchgen.core.wheel.values import Environment, Stage
+from patchgen.core.wheel.values import BuildEnvironment, Stage
 from patchgen.core.wheel.workspace import Making, Workspace
 from patchgen.errors import ToolError, TreeError
 from patchgen.system.files import sha256
 
 if TYPE_CHECKING:
-    from patchgen.core.wheel.env.lockfile import Lock  # imports yaml
+    from patchgen.core.wheel.conda.lockfile import Lock  # imports yaml
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -30,40 +30,38 @@ def make_lock(workspace: Workspace) -> Making[Lock]:
     """
     request = workspace.request
     try:
-        env.require()
+        conda.require()
     except ToolError as error:
         yield Stage.LOCK  # where a plan ends; it has a row about the missing library
         raise ToolError(f"{error}; or --python PYTHON builds without an environment") from None
-    from patchgen.core.wheel.env import lockfile, locking
+    from patchgen.core.wheel.conda import lockfile, locking
 
     if not os.path.exists(request.lock):
-        # Impossible for an ordinary user once the checks or py-rattler have started threads.
-        workspace.sandbox.show()
         yield Stage.LOCK
+        workspace.sandbox.prepare_threads()  # those of py-rattler
         locking.make_lock(
-            request.environment,
+            request.environment_file,
             request.lock,
-            platform=env.platform(),
+            platform=conda.platform(),
             channels=(),
             cache=request.cache,
         )
     return lockfile.read(request.lock)
 
 
-def make_environment(workspace: Workspace, lock: Lock | None) -> Making[Environment]:
+def make_build_environment(workspace: Workspace, lock: Lock | None) -> Making[BuildEnvironment]:
     """Make the prefix, unless it is made from this lock; None: use the user's interpreter."""
     request, sandbox = workspace.request, workspace.sandbox
     if lock is not None:
         yield from _make_prefix(workspace, lock)
-    sandbox.show()
     values = read_variables(request, sandbox)
     if lock is None:
-        python, environ = request.interpreter, variables.environment(values, request.environ, None)
+        python, environ = request.interpreter, variables.make_environ(values, request.environ, None)
     else:
-        python = sandbox.path(request.interpreter)
-        environ = variables.environment(values, request.environ, os.path.dirname(python))
-        environ = {**toolchain.activated(sandbox.path(request.prefix), environ), **values}
-    return Environment(
+        python = sandbox.reveal(request.interpreter)
+        environ = variables.make_environ(values, request.environ, os.path.dirname(python))
+        environ = {**toolchain.activated(sandbox.reveal(request.prefix), environ), **values}
+    return BuildEnvironment(
         python=python,
         lock=lock.identity if lock else None,
         lock_file=sha256(request.lock) if lock else None,
@@ -74,7 +72,7 @@ def make_environment(workspace: Workspace, lock: Lock | None) -> Making[Environm
 
 
 def _make_prefix(workspace: Workspace, lock: Lock) -> Making[None]:
-    from patchgen.core.wheel.env import lockfile, marker, prefix
+    from patchgen.core.wheel.conda import lockfile, marker, prefix
 
     request = workspace.request
     named = workspace.sandbox.path(request.prefix)  # the path that its files contain
@@ -98,8 +96,13 @@ def _make_prefix(workspace: Workspace, lock: Lock) -> Making[None]:
             why = "has lost files"
         _LOGGER.info("removing %s, which %s", request.prefix, why)
         shutil.rmtree(request.prefix)
-    workspace.sandbox.show()
-    prefix.create_prefix(lock, request.prefix, request.cache, request.environ, named)
+    prefix.create_prefix(
+        lock,
+        request.prefix,
+        request.cache,
+        request.environ,
+        workspace.sandbox.reveal(request.prefix),
+    )
 
 
 def read_variables(request: BuildRequest, sandbox: Sandbox) -> dict[str, str]:

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import yaml
 
-from patchgen.core.wheel import env
-from patchgen.core.wheel.env import spec
+from patchgen.core.wheel import conda
+from patchgen.core.wheel.conda import spec
 from patchgen.errors import FileError, OptionsError, file_errors
 from patchgen.system import files
 
@@ -261,6 +261,6 @@ def relative_source(source: str, path: str) -> str:
 
     A shipped file is named without its directory, which differs between machines.
     """
-    if os.path.dirname(os.path.abspath(source)) == env.SHIPPED:
+    if os.path.dirname(os.path.abspath(source)) == conda.SHIPPED:
         return os.path.basename(source)
     return os.path.relpath(os.path.abspath(source), os.path.dirname(os.path.abspath(path)))

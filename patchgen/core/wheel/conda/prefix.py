@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchgen.core.wheel.env import marker, packages
-from patchgen.core.wheel.env.lockfile import Lock, Package
-from patchgen.core.wheel.env.marker import Marker
+from patchgen.core.wheel.conda import marker, packages
+from patchgen.core.wheel.conda.lockfile import Lock, Package
+from patchgen.core.wheel.conda.marker import Marker
 from patchgen.errors import ToolError, TreeError, file_errors
 from patchgen.system import files
 from patchgen.system import lock as locking

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import platform as machine
 
-from patchgen.system import extras
+from patchgen.system import dependencies
 
 SHIPPED = os.path.dirname(os.path.abspath(__file__))
 """Directory of the environment files in this package."""
@@ -23,7 +23,7 @@ def require() -> None:
     Raises:
         ToolError: a library is missing.
     """
-    extras.require(_NEEDED, where="with Python 3.10 or newer")
+    dependencies.require(_NEEDED, where="with Python 3.10 or newer")
 
 
 def locate(name: str, directory: str) -> str:

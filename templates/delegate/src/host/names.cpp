@@ -1,4 +1,4 @@
-#include "base/names.hpp"
+#include "host/names.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -6,8 +6,8 @@
 #include <fstream>
 #include <thread>
 
-#include "base/cores.hpp"
 #include "base/file.hpp"
+#include "host/processes.hpp"
 
 namespace switchml_delegate {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/names.hpp"
+#include "host/names.hpp"
 
 namespace switchml_delegate {
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from patchgen.core.wheel import env, sandbox
+from patchgen.core.wheel import conda, sandbox
 from patchgen.core.wheel.request import BuildRequest
 from patchgen.errors import FileError, OptionsError, ToolError, TreeError
-from patchgen.system import extras
+from patchgen.system import dependencies
 from patchgen.system.paths import describe
 
 if TYPE_CHECKING:
-    from patchgen.core.wheel.env.lockfile import Lock  # imports yaml
+    from patchgen.core.wheel.conda.lockfile import Lock  # imports yaml
 
 _OTHERWISE = "or --python PYTHON builds without an environment"
 
@@ -45,18 +45,18 @@ class LockedEnvironment:
         return next((self.packages[name] for name in names), None)
 
 
-def find_environment(request: BuildRequest) -> LockedEnvironment:
+def find_locked_environment(request: BuildRequest) -> LockedEnvironment:
     """Examine the lock, the libraries that `env create` needs, and WORK/env."""
     problems = []
     try:
-        env.require()
+        conda.require()
     except ToolError as error:
         problems.append(f"{error}; {_OTHERWISE}")
     path, shown = request.lock, describe(request.lock)
     if not os.path.exists(path):
-        source, found = describe(request.environment), ""
+        source, found = describe(request.environment_file), ""
         missing = f"{shown}: No such file or directory"
-        if not os.path.isfile(request.environment):
+        if not os.path.isfile(request.environment_file):
             otherwise = f"name a lock with --lock; {_OTHERWISE}"
             problems.append(f"{missing}, nor {source} to make it from; {otherwise}")
         elif not os.path.isdir(os.path.dirname(path)):
@@ -65,15 +65,15 @@ def find_environment(request: BuildRequest) -> LockedEnvironment:
             found = f"{shown} will be made from {source}"
         return LockedEnvironment(tuple(problems), found)
     try:
-        extras.require({"yaml": "PyYAML"})
-        from patchgen.core.wheel.env import lockfile  # imports yaml
+        dependencies.require({"yaml": "PyYAML"})
+        from patchgen.core.wheel.conda import lockfile  # imports yaml
 
         lock = lockfile.read(path)
     except ToolError as error:
         return LockedEnvironment(tuple(problems or [f"{error}; {_OTHERWISE}"]))
     except (FileError, OptionsError) as error:
         return LockedEnvironment((*problems, f"{error}; {_MAKE}"))
-    machine = env.platform()
+    machine = conda.platform()
     if lock.platform != machine:
         problems.append(
             f"{shown}: is for {lock.platform}, this machine is {machine}; "
@@ -93,9 +93,9 @@ def find_environment(request: BuildRequest) -> LockedEnvironment:
 def _find_prefix(lock: Lock, request: BuildRequest) -> str | None:
     """Return the prefix, if it is complete and of this lock, by the path in its files.
 
-    From then on this process sees the prefix under that path.
+    Programs that this process starts find the prefix there.
     """
-    from patchgen.core.wheel.env import marker
+    from patchgen.core.wheel.conda import marker
 
     if not os.path.isdir(request.prefix):
         return None
@@ -107,5 +107,4 @@ def _find_prefix(lock: Lock, request: BuildRequest) -> str | None:
     named = there.path(request.prefix)
     if found is None or not found.whole or not found.serves(lock.identity, request.prefix, named):
         return None
-    there.show()
-    return named
+    return there.reveal(request.prefix)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -8,23 +7,26 @@ from glob import glob
 from pathlib import Path
 
 import pytest
+from support import miniature
 
 import patchgen
-from patchgen.core.patch import patchfile, pins
+from patchgen.core.patch import patches, pins, render, tree
 from patchgen.errors import OptionsError
-from patchgen.options import resolve
+from patchgen.options import Options, resolve
+from patchgen.system.objects import blob_id
 
 PINS = pins.shipped()
 OPTIONS = resolve({"dpdk": True, "mlx5": True, "switchml_home": "/a \udcff ü"}, {}, "/dev-root")
 
 
 @pytest.mark.parametrize("pin", PINS, ids=lambda pin: pin.name)
-def test_read_is_the_inverse_of_build(pin: pins.Pin) -> None:
-    assert patchfile.read(patchfile.build(OPTIONS, pin), PINS, "f") == (OPTIONS, pin)
+def test_a_patch_is_read_back(pin: pins.Pin) -> None:
+    made = patches.make(OPTIONS, pin)
+    assert patches.read(made.content, PINS, "f") == made
 
 
-def test_what_was_not_written_by_build_is_refused() -> None:
-    content = patchfile.build(OPTIONS, PINS[0])
+def test_what_was_not_written_by_us_is_refused() -> None:
+    content = patches.make(OPTIONS, PINS[0]).content
     edited = content.replace(b"+#include", b"+#import", 1)
     assert edited != content
     old = content.replace(b'"version": "', b'"version": "0.', 1)
@@ -35,11 +37,44 @@ def test_what_was_not_written_by_build_is_refused() -> None:
         (old, r"written by version 0\.0"),
     ]:
         with pytest.raises(OptionsError, match=reason):
-            patchfile.read(text, PINS, "f")
+            patches.read(text, PINS, "f")
     with pytest.raises(OptionsError, match=r"written by version 0\.0"):
-        patchfile.read(old, PINS[1:], "f")
+        patches.read(old, PINS[1:], "f")
     with pytest.raises(OptionsError, match="no pin here"):
-        patchfile.read(content, PINS[1:], "f")
+        patches.read(content, PINS[1:], "f")
+
+
+def blob_ids(root: Path, patch: patches.Patch) -> list[str | None]:
+    """The blob ids of a patch's files in a tree; None for a file that is not there."""
+    found = [root / file.path for file in patch.files]
+    return [blob_id(path.read_bytes()) if path.exists() else None for path in found]
+
+
+def test_a_tree_is_what_the_patch_says_before_and_after_it(tmp_path: Path) -> None:
+    pin = miniature.write(tmp_path)
+    for flags in ((), ("DPDK",)):
+        patch = patches.make(Options(flags, "/opt/switchml", "/opt/grpc", "/opt/dpdk"), pin)
+        tree.apply_patch(str(tmp_path), patch, (pin,))
+        assert blob_ids(tmp_path, patch) == [file.after for file in patch.files]
+    tree.revert(str(tmp_path), (pin,))
+    assert blob_ids(tmp_path, patch) == [file.before for file in patch.files]
+
+
+def test_a_patch_that_is_read_and_applied_is_rendered_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pin = miniature.write(tmp_path)
+    content = patches.make(OPTIONS, pin).content
+    rendered: list[str] = []
+
+    def hooks(of: pins.Pin) -> dict[str, bytes]:
+        rendered.append(of.name)
+        return own(of)
+
+    own = render.hooks
+    monkeypatch.setattr(render, "hooks", hooks)
+    tree.apply_patch(str(tmp_path), patches.read(content, (pin,), "f"), (pin,))
+    assert rendered == [pin.name]
 
 
 def interpreters() -> list[str]:
@@ -50,13 +85,13 @@ def interpreters() -> list[str]:
 
 
 CODE = """
-import hashlib, os, sys
+import os, sys
 sys.path[:0] = sys.argv[1:]
 from patchgen import options
-from patchgen.core.patch import patchfile, pins
+from patchgen.core.patch import patches, pins
 given = {"dpdk": True, "mlx5": True, "switchml_home": os.fsdecode(b"/a \\xff \\xc3\\xbc")}
 made = options.resolve(given, {"SWITCHML_DEV_ROOT": "/dev-root"}, os.getcwd())
-print(hashlib.sha256(patchfile.build(made, pins.shipped()[0])).hexdigest())
+print(patches.make(made, pins.shipped()[0]).sha256)
 """
 
 
@@ -65,7 +100,7 @@ def test_same_bytes_everywhere(python: str, tmp_path: Path, latin1: dict[str, st
     import jinja2
     import markupsafe
 
-    expected = hashlib.sha256(patchfile.build(OPTIONS, PINS[0])).hexdigest()
+    expected = patches.make(OPTIONS, PINS[0]).sha256
     # Another Python has no jinja2 of its own: it takes the one of this environment.
     site = tmp_path / "site"
     site.mkdir()

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchgen.core.wheel.env.lockfile import Package
-from patchgen.core.wheel.env.spec import Channel
+from patchgen.core.wheel.conda.lockfile import Package
+from patchgen.core.wheel.conda.spec import Channel
 from patchgen.errors import OptionsError, ToolError
 
 if TYPE_CHECKING:
