@@ -51,6 +51,7 @@ TARGETS = {
         "needs SLURM, Open MPI and two hosts: make test-cluster makes them",
     ),
     "image": ("SWITCHML_TEST_IMAGE", "needs buildah and a Debian 11: make test-image makes it"),
+    "pages": ("SWITCHML_TEST_PAGES", "runs the pages' longer commands: make test-pages runs it"),
     "rebuild": ("SWITCHML_TEST_REBUILD", "takes long: make test-rebuild runs it"),
 }
 """Marks of tests that `make test` leaves out: the variable that is set by their target, and why."""

@@ -68,7 +68,7 @@ def _compiler(sanitizer: str) -> tuple[str, str]:
     """Return the compiler of a simulator with a sanitizer or none, and its flags."""
     if not sanitizer:
         return "c++", FLAGS
-    return SANITIZING, f"-O0 {SANITIZERS[sanitizer]} -fno-sanitize-recover=all"
+    return SANITIZING, f"-O0 -Werror {SANITIZERS[sanitizer]} -fno-sanitize-recover=all"
 
 
 def installed_prefix(factory: pytest.TempPathFactory, sanitizer: str = "") -> Path:

@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from xml.etree import ElementTree as ET
 
 import click
@@ -17,8 +18,12 @@ import pytest
 import yaml
 from support.pages import Block, all_blocks
 
-from docs import grafana, reference
+from docs import grafana, reference, support, troubleshooting
 from patchgen.cli import main
+from patchgen.core import meanings
+from patchgen.errors import EXIT_CODES
+from patchgen.extras.doctor.payload.switchml_doctor.checks import CHECKS
+from patchgen.extras.train.result_text import REASONS
 from patchgen.options import VARIABLES
 
 ROOT = Path(__file__).parents[2]
@@ -148,7 +153,8 @@ def test_every_block_is_run_or_says_why_not() -> None:
     """Of Python, or commands of the program: what else it is has a comment before it."""
     for block in all_blocks():
         if block.by:
-            assert block.page.name in (ROOT / block.by).read_text(), block
+            runner = (ROOT / block.by).read_text()
+            assert block.page.name in runner or "run_by(__file__)" in runner, block
         if not block.unmarked or block.language == "python":
             continue
         assert not block.language, block
@@ -230,9 +236,55 @@ def test_pictures_are_small_and_can_be_read_as_text(name: str, wanted: tuple[str
         assert word in words
 
 
-def test_the_reference_is_what_the_program_says() -> None:
+@pytest.mark.parametrize(
+    "page", [reference, support, troubleshooting], ids=lambda page: page.__name__
+)
+def test_a_page_is_what_its_script_prints(page: ModuleType) -> None:
+    written = (ROOT / (page.__name__.replace(".", "/") + ".md")).read_text(encoding="utf-8")
+    assert written == page.text(), "run make docs"
+
+
+def test_troubleshooting_has_each_message_of_the_tables() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    texts = [
+        *troubleshooting.MESSAGES.values(),
+        *REASONS.values(),
+        *(check.name for check in CHECKS),
+        *EXIT_CODES.values(),
+        *(text for rows in meanings.table().values() for row in rows for text in row.texts),
+    ]
+    for text in texts:
+        assert troubleshooting.varied(text.lstrip("^ ")).replace("|", "\\|") in page
+
+
+def test_messages_that_troubleshooting_alone_has_stand_in_the_sources() -> None:
+    files = [*ROOT.glob("templates/**/*.?pp"), *ROOT.glob("patchgen/extras/*/payload/*.py")]
+    files += ROOT.glob("templates/**/*.py")
+    sources = [
+        re.sub(r'"\s*\n\s*f?"', "", path.read_text(encoding="utf-8")).replace('\\"', '"')
+        for path in files
+    ]
+    rows = [row for kind, rows in troubleshooting.ROWS.items() if kind != "torch" for row in rows]
+    for text in [text for row in rows for text in row.get("texts", ())]:
+        parts = text.split(meanings.ANYTHING)
+        assert any(all(part in source for part in parts) for source in sources), text
+
+
+def test_messages_that_pages_show_are_explained() -> None:
+    kinds = ("made", "failed over", "imported")
+    rows = [row for kind in kinds for row in troubleshooting.rows(kind)]
+    shown = [
+        line
+        for page in PAGES
+        for line in re.findall(r"^(?:\[\d\] )?switchml: (.*)", page.read_text(), re.MULTILINE)
+    ]
+    assert len(shown) > 5
+    for line in shown:
+        assert meanings.first(rows, line), line
+
+
+def test_the_reference_lists_a_shared_option_once() -> None:
     written = (ROOT / "docs" / "reference.md").read_text()
-    assert written == reference.text(), "run make docs"
     rows = re.findall(r"^\| `-.*", written, re.MULTILINE)
     assert len(rows) <= 250, "an option of many commands has one row"
     assert len([row for row in rows if row.startswith("| `--json")]) < 4
