@@ -59,9 +59,11 @@ TERMS = {"timeout": 1, "timeout_threshold": 100, "timeout_threshold_increment": 
 
 
 def render(directory: Path) -> None:
-    """Write the C++ of the delegate library and of its glue, in the folders of the library."""
+    """Write the C++ of the delegate library and of its callers, in the folders of the library."""
+    folders = tuple(f"{rendering.PROJECT}/{name}/" for name in rendering.SOURCE_FOLDERS)
     for path, content in rendering.compiled_files("").items():
-        target = directory / path.removeprefix(f"{rendering.PROJECT}/src/")
+        folder = next((folder for folder in folders if path.startswith(folder)), "")
+        target = directory / path.removeprefix(folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
 
@@ -111,6 +113,7 @@ def compile_alone(name: str, directory: Path, sanitizer: str) -> Path:
     """Return a program of one source, without a library, in the directory where the C++ is."""
     out = directory / name
     flags = [*SANITIZED, SANITIZERS[sanitizer], "-fno-sanitize-recover=all", f"-I{directory}"]
+    flags.append('-DSWITCHML_DELEGATE_DIGEST="alone"')
     sources = [str(CPP / f"{name}.cpp"), str(directory / "parts.cpp")]
     command = [SANITIZING, *STRICT, *CHECKED, *flags, *sources, "-pthread", "-o", str(out)]
     subprocess.run(command, check=True)

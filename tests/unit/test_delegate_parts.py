@@ -44,6 +44,16 @@ def test_all_sources_are_compiled() -> None:
     assert sorted([*includes(UNIT), *includes(PARTS_UNIT), UNIT]) == sources
 
 
+def test_threads_have_names_and_stand_in_the_design() -> None:
+    text = {name: (SOURCES / name).read_text(encoding="utf-8") for name in FILES}
+    named = set(re.findall(r'start\w+\(\s*"(swml-[^"]+)"', "".join(text.values())))
+    assert max(map(len, named)) < 16, "the kernel's limit"
+    unnamed = re.compile(r"std::(thread|async)[({]|pthread_create")
+    assert [name for name in FILES if unnamed.search(text[name])] == ["base/thread.hpp"]
+    design = (SOURCES.parents[2] / "docs" / "design.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(swml-.+?)` \|", design, re.MULTILINE)) == named
+
+
 def test_no_part_has_the_one_instance() -> None:
     """It is the whole's, which gives each part what it uses."""
     for name in FILES:
