@@ -25,7 +25,9 @@ def table() -> dict[str, str]:
 def test_the_page_has_each_setting_and_marks_the_shared_ones() -> None:
     page = (ROOT / "docs" / "runtime.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`SWITCHML_\w+.*?`)( \*)? \|", page, re.MULTILINE)
-    marks = {name: mark != "" for names, mark in rows for name in re.findall(r"SWITCHML_\w+", names)}
+    marks = {
+        name: mark != "" for names, mark in rows for name in re.findall(r"SWITCHML_\w+", names)
+    }
     settings = table()
     assert len(settings) == SOURCE.count("-> Field")
     assert {name: marks.get(name) for name in settings} == {
@@ -35,4 +37,4 @@ def test_the_page_has_each_setting_and_marks_the_shared_ones() -> None:
 
 
 def test_the_doctor_knows_its_filters() -> None:
-    assert {*rank._FILTERS} <= {*table()}  # noqa: SLF001
+    assert {*rank._FILTERS} <= {*table()}

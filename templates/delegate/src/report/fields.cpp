@@ -102,8 +102,8 @@ const ReportField kFields[] = {
      "Reason why the newest group does not delegate. Empty if it does.",
      [](const FieldSource& from) -> FieldValue { return from.group.reason; }},
     {"step", "", FieldKind::kText, "",
-     "Step at which the ranks of the newest group did not agree: capabilities, controller, stop, "
-     "start, probe, sums or connect. Empty if they agreed.",
+     "Step at which the ranks of the newest group did not agree: `capabilities`, `controller`, "
+     "`stop`, `start`, `probe`, `sums` or `connect`. Empty if they agreed.",
      [](const FieldSource& from) -> FieldValue { return std::string(nameOf(from.group.step)); }},
     {"passed", "", FieldKind::kTexts, "", "Steps before `step`.",
      [](const FieldSource& from) -> FieldValue { return passedSteps(from.group); }},
