@@ -143,6 +143,10 @@ test-real: packages $(VENV)/dev ## Test with the real client library; SWITCHML_S
 test-pythons: $(VENV)/dev ## Run the unit tests on each supported Python that is here
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test-pythons
 
+.PHONY: test-pages
+test-pages: packages $(VENV)/dev ## Run the commands of README.md and docs/ that take more than some seconds
+	@PATH="$(abspath $(BIN)):$$PATH" ci/test-pages
+
 .PHONY: test-channels
 test-channels: $(VENV)/dev ## Solve the environment files on conda's public channels, and test the result
 	@PATH="$(abspath $(BIN)):$$PATH" ci/test-channels
@@ -172,8 +176,10 @@ bench-network: packages $(VENV)/dev ## Time allreduces over slow links, which ar
 	@$(BIN)/python -m pytest -q -s -p no:cacheprovider tests/benchmarks/bench_network.py
 
 .PHONY: docs
-docs: $(VENV)/dev ## Write docs/reference.md from the program, docs/grafana.json from its metrics
-	@$(BIN)/python docs/reference.py > docs/reference.md
+docs: $(VENV)/dev ## Write the pages that are made: reference, support, troubleshooting, grafana.json
+	@for page in reference support troubleshooting; do \
+	  $(BIN)/python -m docs.$$page > docs/$$page.md || exit; \
+	done
 	@$(BIN)/python docs/grafana.py > docs/grafana.json
 
 .PHONY: clean

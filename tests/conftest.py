@@ -8,17 +8,18 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Generator
 
 import pytest
 
 # Before they are imported: their assertions say what differs, as those of a test do.
 pytest.register_assert_rewrite(
-    *(f"support.{name}" for name in ("group_tests", "hosts", "page_ranks", "table"))
+    *(f"support.{name}" for name in ("group_checks", "hosts", "page_ranks", "table"))
 )
 
 from pathlib import Path
 
-from support import compiler_cache
+from support import compiler_cache, costs
 from support.chaos import report
 from support.simulator import Home
 from support.trees import Tree, commit, make
@@ -32,6 +33,7 @@ LONGEST_FIRST = (
     "integration/run",
     "integration/wheel",  # finds what the first build has compiled
     "integration/apply/test_delegate.py",
+    "integration/ranks/test_group.py",
     "integration/ranks/test_table.py",
     "integration/verify",
     "integration/ranks",
@@ -49,6 +51,7 @@ TARGETS = {
         "needs SLURM, Open MPI and two hosts: make test-cluster makes them",
     ),
     "image": ("SWITCHML_TEST_IMAGE", "needs buildah and a Debian 11: make test-image makes it"),
+    "pages": ("SWITCHML_TEST_PAGES", "runs the pages' longer commands: make test-pages runs it"),
     "rebuild": ("SWITCHML_TEST_REBUILD", "takes long: make test-rebuild runs it"),
 }
 """Marks of tests that `make test` leaves out: the variable that is set by their target, and why."""
@@ -57,6 +60,7 @@ _CACHE = pytest.StashKey["str | None"]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     report.add_options(parser)
+    costs.add_options(parser)
 
 
 def pytest_configure() -> None:
@@ -78,6 +82,23 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """
     os.environ["PATH"] += os.pathsep + os.path.dirname(sys.executable)
     session.config.stash[_CACHE] = compiler_cache.use()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    costs.start(session.config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    made = yield
+    costs.charge(item.config, made)
+    return made
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    costs.show(terminalreporter)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

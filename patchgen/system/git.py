@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen.errors import FileError, ToolError
-from patchgen.system import files, objects, paths
+from patchgen.system import files, git_objects, paths
 from patchgen.system.process import LIMIT, NoAnswer, Program, capture
 from patchgen.system.program import without_git
 
@@ -184,7 +184,7 @@ def _prove(environ: Mapping[str, str]) -> None:
     program = Program(["git", "hash-object", "--stdin"], "/", environ, _CONTENT, for_git=True)
     ended = capture(program, limit=LIMIT)
     output = (ended.out + ended.err).decode(errors="replace").strip()
-    if ended.code or ended.out.decode(errors="replace").strip() != objects.blob_id(_CONTENT):
+    if ended.code or ended.out.decode(errors="replace").strip() != git_objects.blob_id(_CONTENT):
         raise ToolError(
             f"git: hash-object gives {output[:_SHOWN]!r}, as no git does; "
             "see which program `git` is on PATH"
@@ -270,7 +270,7 @@ class Git:
     def objects(self, names: Sequence[str], git_dir: str) -> dict[str, bytes]:
         """Return the contents of existing objects by id, without verifying them."""
         request = "".join(f"{name}\n" for name in names).encode("ascii")
-        return objects.batch(names, self._ask(git_dir, "cat-file", "--batch", stdin=request))
+        return git_objects.batch(names, self._ask(git_dir, "cat-file", "--batch", stdin=request))
 
     def file(self, commit: str, path: str, git_dir: str) -> bytes:
         """Return the content of a file of a commit."""

@@ -1,5 +1,11 @@
-/// Says which torch this graft is for, and ends a process that has loaded it with the libraries of
-/// another: their objects have other layouts, so nothing after that would be right.
+/// States which torch this graft is for, and ends a process in which it is loaded with another one.
+///
+///   1. The tool and the import hook read `switchml_graft_identity` from the file, without loading
+///      the graft.
+///   2. When the dynamic linker loads the graft, the constructor function refuseOtherTorch() looks
+///      at all libraries of the process.
+///   3. If one has the name of a library of torch but another fingerprint, it prints an error and
+///      exits: objects of another build have other layouts.
 #include <link.h>
 #include <unistd.h>
 
@@ -12,15 +18,14 @@
 #include "identity.inc"
 
 extern "C" {
-/// Read from the file by those who have yet to decide whether they load it.
 extern const char switchml_graft_identity[];
 const char switchml_graft_identity[] = SWITCHML_GRAFT_IDENTITY;
 }
 
 namespace {
 
-constexpr long kEnds = 65536;
-constexpr std::size_t kFingerprint = 64;
+constexpr long kBlock = 65536;  // bytes at each end of a file that the fingerprint covers
+constexpr std::size_t kFingerprintSize = 64;
 
 struct Library {
   const char* name;
@@ -29,9 +34,9 @@ struct Library {
 
 constexpr Library kLibraries[] = {SWITCHML_GRAFT_LIBRARIES};
 
-/// The checksum of IEEE 802.3, as zlib has it: that of what came before, and of these bytes.
-std::uint32_t crc32(std::uint32_t before, const char* data, std::size_t size) {
-  auto state = ~before;
+/// Returns the CRC-32 of the bytes so far and of `data`, as zlib's crc32().
+std::uint32_t crc32(std::uint32_t previous, const char* data, std::size_t size) {
+  auto state = ~previous;
   for (std::size_t i = 0; i < size; ++i) {
     state ^= static_cast<unsigned char>(data[i]);
     for (int bit = 0; bit < 8; ++bit) {
@@ -41,17 +46,17 @@ std::uint32_t crc32(std::uint32_t before, const char* data, std::size_t size) {
   return ~state;
 }
 
-/// Writes the size of a library, and a checksum of its beginning and end. False where it cannot be
-/// read.
-bool fingerprint(const char* path, std::array<char, kFingerprint>& out) {
+/// Writes the size of a library, and a checksum of its beginning and end. Returns false if the
+/// library cannot be read.
+bool fingerprint(const char* path, std::array<char, kFingerprintSize>& out) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path, "rbe"), &std::fclose);
   if (file == nullptr || std::fseek(file.get(), 0, SEEK_END) != 0) {
     return false;
   }
   const long size = std::ftell(file.get());
-  const std::unique_ptr<std::array<char, kEnds>> block(new std::array<char, kEnds>);
+  const std::unique_ptr<std::array<char, kBlock>> block(new std::array<char, kBlock>);
   std::uint32_t check = 0;
-  for (const long start : {0L, size > kEnds ? size - kEnds : 0L}) {
+  for (const long start : {0L, size > kBlock ? size - kBlock : 0L}) {
     if (std::fseek(file.get(), start, SEEK_SET) != 0) {
       return false;
     }
@@ -61,6 +66,7 @@ bool fingerprint(const char* path, std::array<char, kFingerprint>& out) {
   return true;
 }
 
+/// True if the file has the name, perhaps with a version behind it.
 bool isNamed(const char* path, const char* name) {
   const char* const slash = std::strrchr(path, '/');
   const char* const base = slash == nullptr ? path : slash + 1;
@@ -68,8 +74,8 @@ bool isNamed(const char* path, const char* name) {
   return std::strncmp(base, name, length) == 0 && (base[length] == '\0' || base[length] == '.');
 }
 
-int look(dl_phdr_info* info, std::size_t, void*) {
-  std::array<char, kFingerprint> found{};
+int checkLibrary(dl_phdr_info* info, std::size_t, void*) {
+  std::array<char, kFingerprintSize> found{};
   for (const auto& library : kLibraries) {
     if (isNamed(info->dlpi_name, library.name) && fingerprint(info->dlpi_name, found) &&
         std::strcmp(found.data(), library.fingerprint) != 0) {
@@ -83,6 +89,6 @@ int look(dl_phdr_info* info, std::size_t, void*) {
   return 0;
 }
 
-__attribute__((constructor)) void refuseAnotherTorch() { dl_iterate_phdr(look, nullptr); }
+__attribute__((constructor)) void refuseOtherTorch() { dl_iterate_phdr(checkLibrary, nullptr); }
 
 }  // namespace

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support import command
-from support.torch import launch, patched, servers, torch, torch_python
+from support.torch import launch, patch_launch, patched, servers, torch, torch_python
 
 from patchgen.system.native import tools
 

@@ -46,17 +46,17 @@ namespace {
 /// waiting.
 void order() {
   constexpr int kJobs = 3000;
-  for (std::size_t places : {1, 2, 5}) {
+  for (std::size_t slots : {1, 2, 5}) {
     std::mutex mutex;
     std::condition_variable changed;
     int turn = 0;
     int together = 0;
-    WorkPool pool(places);
+    WorkPool pool(slots);
     for (int number = 0; number < kJobs; ++number) {
-      pool.submit([&, number](WorkPool::Place&) {
+      pool.submit([&, number](WorkPool::Slot&) {
         std::unique_lock<std::mutex> lock(mutex);
         ++together;
-        check(together <= static_cast<int>(places), "no more jobs than places");
+        check(together <= static_cast<int>(slots), "no more jobs than slots");
         changed.wait(lock, [&] { return turn == number; });
         ++turn;
         --together;
@@ -74,49 +74,49 @@ int nested(WorkPool& pool, int depth) {
   }
   auto answer = std::make_shared<std::promise<int>>();
   auto future = answer->get_future();
-  pool.submit([&pool, answer, depth](WorkPool::Place& place) {
-    place.release();
+  pool.submit([&pool, answer, depth](WorkPool::Slot& slot) {
+    slot.release();
     answer->set_value(1 + nested(pool, depth - 1));
   });
   return future.get();
 }
 
-/// Jobs that have released their places may wait for jobs after them, however many they are.
+/// Jobs that have released their slots may wait for jobs after them, however many they are.
 void waiting() {
-  for (std::size_t places : {1, 2}) {
+  for (std::size_t slots : {1, 2}) {
     std::atomic<int> sum{0};
-    WorkPool pool(places);
+    WorkPool pool(slots);
     for (int number = 0; number < 40; ++number) {
-      pool.submit([&](WorkPool::Place& place) {
-        place.release();
-        place.release();
+      pool.submit([&](WorkPool::Slot& slot) {
+        slot.release();
+        slot.release();
         sum += nested(pool, 3);
       });
     }
-    pool.watch().lock()->finish(kEnough);
+    pool.watch().lock()->waitUntilIdle(kEnough);
     check(sum == 40 * 4, "all jobs have got their answers");
   }
 }
 
-/// A job that releases its place may wait for one that was queued while all places were taken.
+/// A job that releases its slot may wait for one that was queued while all slots were taken.
 void released() {
-  for (const unsigned places : {1U, 2U}) {
-    Meeting met(2 * places);
+  for (const unsigned slots : {1U, 2U}) {
+    Meeting met(2 * slots);
     std::promise<void> full;
     const auto queued = full.get_future().share();
-    WorkPool pool(places);
-    for (unsigned number = 0; number < places; ++number) {
-      pool.submit([&met, queued](WorkPool::Place& place) {
+    WorkPool pool(slots);
+    for (unsigned number = 0; number < slots; ++number) {
+      pool.submit([&met, queued](WorkPool::Slot& slot) {
         queued.wait();
-        place.release();
-        check(met.join(), "a queued job has the place that was released");
+        slot.release();
+        check(met.join(), "a queued job has the slot that was released");
       });
     }
-    for (unsigned number = 0; number < places; ++number) {
-      pool.submit([&met](WorkPool::Place&) { met.join(); });
+    for (unsigned number = 0; number < slots; ++number) {
+      pool.submit([&met](WorkPool::Slot&) { met.join(); });
     }
     full.set_value();
-    pool.watch().lock()->finish(kEnough);
+    pool.watch().lock()->waitUntilIdle(kEnough);
   }
 }
 
@@ -125,16 +125,16 @@ void atOnce() {
   for (int round = 0; round < 200; ++round) {
     Meeting met(2);
     WorkPool pool(2);
-    pool.submit([](WorkPool::Place&) {});
+    pool.submit([](WorkPool::Slot&) {});
     pool.drain();
     for (int number = 0; number < 2; ++number) {
-      pool.submit([&met](WorkPool::Place&) { check(met.join(), "both jobs have a thread"); });
+      pool.submit([&met](WorkPool::Slot&) { check(met.join(), "both jobs have a thread"); });
     }
     pool.drain();
   }
 }
 
-/// Jobs that have released their places wait for none of each other, when both drain the pool, and
+/// Jobs that have released their slots wait for none of each other, when both drain the pool, and
 /// when one ends it while the other waits for that.
 void together() {
   for (int round = 0; round < 100; ++round) {
@@ -144,8 +144,8 @@ void together() {
     const auto state = pool->watch().lock();
     for (const bool ends : {false, true}) {
       pool->submit([&drained, &ended, ends, own = ends ? pool : nullptr,
-                    &all = *pool](WorkPool::Place& place) mutable {
-        place.release();
+                    &all = *pool](WorkPool::Slot& slot) mutable {
+        slot.release();
         ++drained;
         until([&] { return drained >= 2; });
         all.drain();
@@ -160,7 +160,7 @@ void together() {
       });
     }
     pool.reset();
-    state->finish(kEnough);
+    state->waitUntilIdle(kEnough);
     check(drained == 4, "both have drained the pool");
   }
 }
@@ -173,17 +173,17 @@ void crowd() {
       WorkPool pool(2);
       inThreads(4, [&](std::size_t /*number*/) {
         for (int number = 0; number < 50; ++number) {
-          pool.submit([&, number](WorkPool::Place& place) {
+          pool.submit([&, number](WorkPool::Slot& slot) {
             ++ran;
             if (number % 3 == 0) {
-              place.release();
+              slot.release();
             }
           });
         }
         pool.drain();
       });
       for (int number = 0; number < 20; ++number) {
-        pool.submit([&](WorkPool::Place&) { ++ran; });
+        pool.submit([&](WorkPool::Slot&) { ++ran; });
       }
     }
     check(ran == 4 * 50 + 20, "no job is lost");
@@ -198,9 +198,9 @@ void last() {
     auto pool = std::make_shared<WorkPool>(2);
     std::promise<void> dropped;
     auto signal = dropped.get_future().share();
-    pool->submit([&ended, pool, signal](WorkPool::Place& place) mutable {
+    pool->submit([&ended, pool, signal](WorkPool::Slot& slot) mutable {
       signal.wait();
-      place.release();
+      slot.release();
       pool.reset();
       ended.set_value();
     });
@@ -223,7 +223,7 @@ void starved() {
       failed = false;
       // More jobs than threads, so that the queue grows as well.
       for (int number = 0; number < 40; ++number) {
-        const WorkPool::Job job = [&ran](WorkPool::Place&) { ++ran; };
+        const WorkPool::Job job = [&ran](WorkPool::Slot&) { ++ran; };
         WorkPool::Job copy = job;
         untilFailure = first ? allocation : 0;
         try {
@@ -240,20 +240,20 @@ void starved() {
   }
 }
 
-/// No thread can be had when a place is released: the one that released it runs what is queued.
+/// No thread can be had when a slot is released: the one that released it runs what is queued.
 void starvedRelease() {
   std::promise<void> full;
   const auto queued = full.get_future().share();
   std::promise<void> ran;
   auto future = ran.get_future();
   WorkPool pool(1);
-  pool.submit([queued](WorkPool::Place& place) {
+  pool.submit([queued](WorkPool::Slot& slot) {
     queued.wait();
     untilFailure = 1;
-    place.release();
+    slot.release();
     check(untilFailure == 0, "a thread needs memory");
   });
-  pool.submit([&ran](WorkPool::Place&) { ran.set_value(); });
+  pool.submit([&ran](WorkPool::Slot&) { ran.set_value(); });
   full.set_value();
   check(future.wait_for(kEnough) == std::future_status::ready, "the queued job runs");
 }
@@ -262,9 +262,9 @@ void forked() {
   std::promise<void> release;
   auto signal = release.get_future().share();
   auto pool = std::make_unique<WorkPool>(2);
-  pool->submit([signal](WorkPool::Place&) { signal.wait(); });
+  pool->submit([signal](WorkPool::Slot&) { signal.wait(); });
   inChild([&pool] {
-    const auto why = thrown([&] { pool->submit([](WorkPool::Place&) {}); });
+    const auto why = thrown([&] { pool->submit([](WorkPool::Slot&) {}); });
     pool->drain();
     pool.reset();
     check(why.find("forked") != std::string::npos, "the child refuses: " + why);

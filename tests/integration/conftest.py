@@ -6,8 +6,12 @@ from support.torch import (
     graft,
     home,
     launch,
+    patch_launch,
     patched,
+    plugin,
+    plugin_launch,
     servers,
+    torch,
     torch_launcher,
     torch_python,
 )

@@ -160,16 +160,16 @@ def freed_late(switchml, backend):
     """End the groups while one of their threads still frees parts of a bucket."""
     start()
     group = dist.new_group(backend="gloo") if backend == "gloo" else None
-    job = importlib.import_module("torch_switchml._job")
+    hook = importlib.import_module("torch_switchml._quantized")
     freeing, ended = threading.Event(), threading.Event()
 
-    class FreedLate(job.Job):
+    class FreedLate(hook.QuantizedSum):
         def __del__(self):
             if threading.current_thread() is not threading.main_thread() and not freeing.is_set():
                 freeing.set()
                 ended.wait(TIMEOUT)
 
-    job.Job = FreedLate
+    hook.QuantizedSum = FreedLate
     network = DistributedDataParallel(torch.nn.Linear(2000, 100), process_group=group)
     state = switchml.QuantizedState(8, process_group=group)
     network.register_comm_hook(state, switchml.quantized_hook)

@@ -8,7 +8,7 @@ from pathlib import Path
 from patchgen.core.source.remotes import Remotes
 from patchgen.extras.client.checkout import CommitOrigin
 from patchgen.extras.client.fixes import Fix, parse
-from patchgen.system.objects import blob_id
+from patchgen.system.git_objects import blob_id
 from support.trees import git
 
 LIBRARY = "dev_root/client_lib/src"

@@ -1,4 +1,8 @@
-"""Miniature projects of PyTorch's shape, one for each pin, and homes to link them with."""
+"""Miniature projects of PyTorch's shape, one for each pin, and homes to link them with.
+
+For switchml.cmake: which targets, options and libraries it gives CMake, with each flag and both
+generators. CMake, compilers and linkers are real; PyTorch itself takes an hour to compile.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 Each process of pytest has a server. Variables that an interpreter reads when it starts are the
 server's. Where a test has set such variables, and in threads, the command gets a new interpreter.
+
+click's CliRunner, which unit tests use, runs a command in the process of pytest. That is not enough
+where the command changes directories and signals, starts programs, or is killed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Channels of real, tiny packages: archives and an index."""
+"""Channels of real, tiny packages: archives, and an index by rattler's own indexer.
+
+conda-lock and rattler solve and install them. Only the packages are made here, since no public
+channel has one that is broken, withdrawn or changed on purpose, and conda-build needs a conda.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The simulated device of tests/cpp/staging, for ranks: tensors that are not in host memory."""
+"""The simulated device of tests/cpp/staging, for ranks: tensors that are not in host memory.
+
+A GPU is not enough: most machines that run the tests have none, and one that is there shows a wrong
+order only now and then. Tests on a GPU are payload/programs/cuda_sums.py, which is started by hand.
+"""
 
 from __future__ import annotations
 

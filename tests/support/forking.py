@@ -1,4 +1,9 @@
-"""Servers that have imported torch once and fork the ranks of tests: payload/forking.py."""
+"""Servers that have imported torch once and fork the ranks of tests: payload/forking.py.
+
+An import of torch takes a second or two of processor time, and `make test` starts hundreds of
+ranks. The forkserver of multiprocessing is not enough: it forks the interpreter of the test only,
+while ranks run in that of their torch.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""A torch of a few lines that is grafted like the real one, and grafts for it."""
+"""A torch of a few lines that is grafted like the real one, and grafts for it.
+
+For what the tool does to an installation: it installs, compares and removes grafts, and a test
+breaks the torch in some way before each. A real torch is too large to copy for each test, and takes
+seconds to import. Real grafts sum in integration/ranks and integration/graft/test_ranks.py.
+"""
 
 from __future__ import annotations
 

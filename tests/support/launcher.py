@@ -1,4 +1,17 @@
-"""Starts the ranks of a case under the torch in use and collects what they say."""
+"""Starts the ranks of a case under the torch in use, and collects their results.
+
+A case is a function in tests/payload, which payload/worker.py runs in each rank. Its result is a
+line of JSON after RESULT on stdout, since exit codes and stderr are what tests look at as well.
+
+The ranks run in another interpreter than pytest: that of Debian's torch, of PyPI's or of a pinned
+release, which has no pytest. Each has a switchml.cfg, variables and a directory of its own, and
+loads a graft before it imports torch. Tests kill, stop and delay single ranks. Therefore
+
+- torchrun is not enough: it gives all ranks the same variables, and ends all of them if one fails;
+- `MultiProcessTestCase` of torch.testing is not: its ranks are processes of the test's own
+  interpreter, with its variables, and the test fails if one is killed;
+- pytest-xdist is not: it distributes tests that know nothing of each other.
+"""
 
 from __future__ import annotations
 

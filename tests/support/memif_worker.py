@@ -1,6 +1,7 @@
 """A worker of the switch without a client library: `memif_worker.py CONFIG PACKETS`.
 
-It fills in the configuration as a rank does, joins as it says, sends PACKETS packets and sums what
+For `run --lab` without the source of the client library, which integration/real needs. The worker
+fills in the configuration as a rank does, joins as it says, sends PACKETS packets and sums what
 comes back, then sends the last one again. Prints `packets N right`.
 """
 

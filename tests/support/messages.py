@@ -1,7 +1,4 @@
-"""Words of the delegate's messages, by their names; `{}` is what varies.
-
-tests/unit/test_messages.py finds each in one file of templates/.
-"""
+"""The delegate's messages, by their names; `{}` is what varies."""
 
 # While a group is made.
 GROUP = "process group of {} ranks: "

@@ -1,4 +1,8 @@
-"""A tree with the anchors of a layout in files that the tests write, and a pin made from it."""
+"""A tree with the anchors of a layout in files that the tests write, and a pin made from it.
+
+For pins of releases that no test can fetch, and for trees that are wrong on purpose. Real trees of
+each pin are tested by integration/apply/test_pinned_trees.py, and by `make test-pinned`.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from support import cluster
-from support.pages import ROOT, Block, blocks
 from support.programs import script
 from support.torch import Plugin
 from support.waiting import ENOUGH
@@ -20,12 +19,6 @@ from support.waiting import ENOUGH
 # An address that the page names is that of the host of its command.
 ADDRESSES = {"head": "10.0.0.9", "other": "10.0.0.10"}
 INTERFACE = "ens1f0"
-
-
-def own_blocks(test: str) -> list[Block]:
-    """Return the blocks of the page that a test file runs."""
-    page = blocks(ROOT / "docs" / "cluster.md")
-    return [block for block in page if block.by and (ROOT / block.by).samefile(test)]
 
 
 def make_environment(directory: Path, plugin: Plugin, cache: Path) -> dict[str, str]:

@@ -1,12 +1,15 @@
 """The blocks of code of the pages: README, CONTRIBUTING and docs.
 
-A block that no test runs has a comment before it, which says why:
+A fenced block of ```text is not code: output, or a file. A block that no test runs has a comment
+before it, which says why:
 
     <!-- not run: it needs root -->
 
 One that a test of its own runs names its file:
 
     <!-- run by: tests/integration/cluster/test_page.py -->
+
+The others are run by tests/integration/test_pages.py, and those of Python on ranks.
 """
 
 from __future__ import annotations
@@ -43,6 +46,10 @@ class Block:
         return f"{self.page.name}:{self.line}"
 
     @property
+    def is_code(self) -> bool:
+        return self.language != "text"
+
+    @property
     def unmarked(self) -> bool:
         """True where it is run as all blocks of its kind are."""
         return not self.reason and not self.by
@@ -68,4 +75,10 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def all_blocks() -> list[Block]:
-    return [block for page in PAGES for block in blocks(page)]
+    """Return the blocks of code of all pages."""
+    return [block for page in PAGES for block in blocks(page) if block.is_code]
+
+
+def run_by(test: str) -> list[Block]:
+    """Return the blocks that name a test file."""
+    return [block for block in all_blocks() if block.by and (ROOT / block.by).samefile(test)]

@@ -1,4 +1,8 @@
-"""Sums in fewer bits, written from the description of the scheme in docs/compression.md."""
+"""Sums in fewer bits, written from the description of the scheme in docs/compression.md.
+
+A second implementation, with numpy: the delegate's results are compared with it bit for bit. No
+library has the same scheme, and torch's own quantization rounds and scales in another way.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """A torch of a few lines, for how ranks are started, configured and ended; its groups sum nothing.
 
-A real one takes a second or two of each process that imports it.
+A real torch takes a second or two of each process that imports it. The tests here start dozens of
+such processes, and kill most of them before they would sum. Sums of `run` are tested with a real
+torch beside them.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ import pytest
 
 from patchgen.core.source.remotes import Remotes
 from patchgen.extras.client import building, checkout, fixes
-from patchgen.system.objects import blob_id
+from patchgen.system.git_objects import blob_id
 from support.delegate import CPP, STRICT
 
 VARIABLE = "SWITCHML_SOURCE"

@@ -1,4 +1,11 @@
-"""Workers of the simulator as processes under remote control, and a reference for its sums."""
+"""Workers of the simulator as processes under remote control, and a reference for its sums.
+
+A `Worker` is a process of cpp/simulator_driver.cc: it reads commands from stdin, and answers each
+with a line. The client library has one context for a process, so several workers are several
+processes. A test submits, waits, kills and restarts each of them in an order of its own, and
+compares sums with numpy. A framework for C++ such as GoogleTest runs a test in one process, where
+it can do neither. Real collectives of torch are tested in integration/ranks.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +68,7 @@ def _compiler(sanitizer: str) -> tuple[str, str]:
     """Return the compiler of a simulator with a sanitizer or none, and its flags."""
     if not sanitizer:
         return "c++", FLAGS
-    return SANITIZING, f"-O0 {SANITIZERS[sanitizer]} -fno-sanitize-recover=all"
+    return SANITIZING, f"-O0 -Werror {SANITIZERS[sanitizer]} -fno-sanitize-recover=all"
 
 
 def installed_prefix(factory: pytest.TempPathFactory, sanitizer: str = "") -> Path:

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-STAGING, GROUP, CODEC = "Staging.hpp", "ProcessGroupSwitchML.cpp", "SwitchMLCodec.hpp"
+STAGING, STREAMS_OF, CODEC = "Staging.cpp", "CopyStreams.cpp", "SwitchMLCodec.hpp"
+GROUP, REDUCE, WORK = "ProcessGroupSwitchML.cpp", "ReduceWork.cpp", "PoolWork.cpp"
 AMONG = {"parts_among_sources", "parts_among_one"}
 CUT = {"parts", "parts_of_strided", "parts_scattered", "parts_coalesced", *AMONG}
 ELSEWHERE = {"elsewhere"}
@@ -53,23 +54,23 @@ TAKEN = (
     "c10::impl::VirtualGuardImpl(device_.type())"
     ".getStreamFromGlobalPool(device_, /*isHighPriority=*/true)"
 )
-RECORD = "    produced_.record(currentStream());\n"
-EVENT = "    done_.record(streams_.back);\n"
+RECORD = "  produced_.record(currentStream());\n"
+EVENT = "  done_.record(streams_.toDevice);\n"
 
 
 PRESENT = "present"
 FAULTS = {
     "no_wait_for_the_producer": Fault(
-        STAGING, "    wait(produced_);\n", wrong=WAITED | FUTURES | PAGEABLE | LATE | ABORTED
+        STAGING, "  wait(produced_);\n", wrong=WAITED | FUTURES | PAGEABLE | LATE | ABORTED
     ),
     "no_wait_of_the_host": Fault(
         STAGING,
-        "    wait(arrivals_[static_cast<std::size_t>(part)]);\n",
-        "    static_cast<void>(part);\n",
+        "  wait(arrivals_[static_cast<std::size_t>(part)]);\n",
+        "  static_cast<void>(part);\n",
         wrong=WAITED | FUTURES,
     ),
-    "another_part_awaited": Fault(STAGING, "(last - 1) / size_", "0 * last", wrong=CUT),
-    "given_back_among_sources": Fault(STAGING, "(scatters_)", "(false)", wrong=AMONG),
+    "another_part_awaited": Fault(STAGING, "(last - 1) / partNumel_", "0 * last", wrong=CUT),
+    "given_back_among_sources": Fault(STAGING, "(mayOverlap_)", "(false)", wrong=AMONG),
     "strides_not_compared": Fault(
         CODEC,
         "parts_[0].isAt(other.parts_[0])",
@@ -78,67 +79,69 @@ FAULTS = {
     ),
     "stream_not_recorded": Fault(
         STAGING,
-        "    c10::impl::VirtualGuardImpl(device_.type())\n"
-        "        .recordDataPtrOnStream(tensor.storage().data_ptr(), stream);\n",
-        "    static_cast<void>(tensor);\n    static_cast<void>(stream);\n",
+        "  c10::impl::VirtualGuardImpl(device_.type())\n"
+        "      .recordDataPtrOnStream(tensor.storage().data_ptr(), stream);\n",
+        "  static_cast<void>(tensor);\n  static_cast<void>(stream);\n",
         wrong=REUSED,
     ),
     "target_not_recorded": Fault(
         STAGING,
-        "use(tensor, streams_.back)",
-        "use(tensor, streams_.out)",
+        "recordStream(tensor, streams_.toDevice)",
+        "recordStream(tensor, streams_.toHost)",
         wrong=REUSED,
     ),
-    "no_wait_of_the_consumer": Fault(GROUP, "      staging_->block();\n", wrong=WAITED | PAGEABLE),
+    "no_wait_of_the_consumer": Fault(
+        REDUCE, "    staging_->blockCurrentStream();\n", wrong=WAITED | PAGEABLE
+    ),
     "future_without_the_stream": Fault(
-        GROUP,
-        "    end(failure, targets_);\n",
-        "    guard.reset();\n"
-        "    const c10::DeviceGuard device(targets_[0].device());\n"
-        "    end(failure, targets_);\n",
+        REDUCE,
+        "  complete(failure, targets_);\n",
+        "  guard.reset();\n"
+        "  const c10::DeviceGuard device(targets_[0].device());\n"
+        "  complete(failure, targets_);\n",
         wrong=FUTURES,
     ),
     "future_elsewhere": Fault(
-        GROUP,
-        "    end(failure, targets_);\n",
-        "    guard.reset();\n    end(failure, targets_);\n",
+        REDUCE,
+        "  complete(failure, targets_);\n",
+        "  guard.reset();\n  complete(failure, targets_);\n",
         wrong=SCENARIOS - DEVICES - FAILED - LATE - ABORTED,
     ),
     "no_wait_after_a_failure": Fault(
-        GROUP, "staging_->settle()", "static_cast<void>(0)", wrong=PARTS_FAILED
+        REDUCE, "staging_->waitUntilIdle()", "static_cast<void>(0)", wrong=PARTS_FAILED
     ),
     "event_not_recorded": Fault(STAGING, EVENT, wrong=WAITED | PAGEABLE | PARTS_FAILED),
     "started_elsewhere": Fault(
         STAGING, "device_", NOWHERE, wrong=ELSEWHERE, between=(GUARD, f");\n{RECORD}")
     ),
     "blocked_elsewhere": Fault(
-        STAGING, "device_", NOWHERE, wrong=ELSEWHERE, between=(GUARD, ");\n    refuseCapture(")
+        STAGING, "device_", NOWHERE, wrong=ELSEWHERE, between=(GUARD, ");\n  checkNotCapturing(")
     ),
     "ended_elsewhere": Fault(
-        STAGING, "device_", NOWHERE, wrong=ELSEWHERE | DROPPED, between=("tryOn(", ", [this]")
+        STAGING, "device_", NOWHERE, wrong=ELSEWHERE | DROPPED, between=("tryOnDevice(", ", [this]")
     ),
     "future_ended_elsewhere": Fault(
-        GROUP, "future_->devices()[0]", NOWHERE, wrong=ELSEWHERE | DROPPED, until="2.6"
+        WORK, "future_->devices()[0]", NOWHERE, wrong=ELSEWHERE | DROPPED, until="2.6"
     ),
     "streams_of_each_call": Fault(
         STAGING, STREAMS, f"CopyStreams{{{TAKEN}, {TAKEN}}}", wrong={"again"}, between=("(", "),")
     ),
     "no_limit": Fault(
-        STAGING, "limit", "std::chrono::milliseconds::max()", wrong=LATE, between=(">= ", ") {")
+        STAGING, "timeout", "std::chrono::milliseconds::max()", wrong=LATE, between=(">= ", ") {")
     ),
     "abort_not_noticed": Fault(STAGING, "aborted->load()", "false", wrong=ABORTED),
     "aborted_for_good": Fault(GROUP, "  *aborted_ = false;\n", wrong={"rejoined"}),
     "record_ends_the_work": Fault(
-        GROUP,
-        "        future_->markCompleted(tensors);\n",
-        "        call_.done();\n        future_->markCompleted(tensors);\n",
+        WORK,
+        "      future_->markCompleted(tensors);\n",
+        "      call_.record();\n      future_->markCompleted(tensors);\n",
         wrong={"unrecorded"},
     ),
     "capture_not_refused": Fault(
-        GROUP, "    Staging::refuseCapture(sources[0].device());\n", wrong={"captured"}
+        GROUP, "    checkNotCapturing(sources[0].device());\n", wrong={"captured"}
     ),
     "captured_wait_not_refused": Fault(
-        STAGING, "    refuseCapture(device_);\n", wrong={"captured_wait"}
+        STAGING, "  checkNotCapturing(device_);\n", wrong={"captured_wait"}
     ),
     "default_stream_captured": Fault(
         STAGING,
@@ -147,46 +150,53 @@ FAULTS = {
         wrong={"captured", "captured_wait"},
     ),
     "streams_of_another_device": Fault(
-        STAGING, "made->find(device.index())", "made->find(1)", wrong=DEVICES
+        STREAMS_OF, "streams_.find(device.index())", "streams_.find(1)", wrong=DEVICES
     ),
     "fetched_to_the_front": Fault(
-        STAGING, "begin", "begin % size_", wrong=CUT, between=("partOf(row_, ", ", part).copy_(")
+        STAGING,
+        "begin",
+        "begin % partNumel_",
+        wrong=CUT,
+        between=("partOf(row_, ", ", part).copy_("),
     ),
     "given_back_from_the_front": Fault(
         STAGING,
         "begin",
-        "begin % size_",
+        "begin % partNumel_",
         wrong=CUT - {"parts_scattered"},  # its target is in the first part
         between=("part.copy_(partOf(row_, ", ", part), "),
     ),
     "event_of_the_first_part": Fault(
         STAGING,
         EVENT,
-        f"    if (first == 0) {{\n{EVENT}    }}\n",
+        f"  if (first == 0) {{\n{EVENT}  }}\n",
         wrong=CUT - {"parts_scattered"},
     ),
     "first_target_recorded": Fault(
         STAGING,
-        "use(tensor, streams_.back)",
-        "use(targets_.first(), streams_.back)",
+        "recordStream(tensor, streams_.toDevice)",
+        "recordStream(targets_.first(), streams_.toDevice)",
         wrong=AWAY,
         since="2.1",
     ),
     "abort_reported_as_late": Fault(
         STAGING,
-        "patience_.aborted",
-        "std::make_shared<const std::atomic<bool>>(!patience_.aborted->load())",
+        "wait_.aborted",
+        "std::make_shared<const std::atomic<bool>>(!wait_.aborted->load())",
         wrong=LATE | ABORTED,
-        between=("(*", "\n   "),
+        between=("(*", " ? std::string(kGroupAborted)"),
     ),
     "limit_of_the_group": Fault(
-        GROUP, "Patience{timeout, aborted_}", "Patience{limit_.load(), aborted_}", wrong=LATE
+        GROUP,
+        "WaitOptions{timeout, aborted_}",
+        "WaitOptions{timeout_.load(), aborted_}",
+        wrong=LATE,
     ),
-    "given_up_with_the_work": Fault(GROUP, "    allreduce_.reset();\n", wrong=LATE | ABORTED),
+    "given_up_with_the_work": Fault(REDUCE, "  allreduce_.reset();\n", wrong=LATE | ABORTED),
     "arrivals_destroyed_elsewhere": Fault(
-        STAGING, "      arrivals_.clear();\n", wrong=ELSEWHERE | DROPPED
+        STAGING, "    arrivals_.clear();\n", wrong=ELSEWHERE | DROPPED
     ),
-    "row_destroyed_elsewhere": Fault(STAGING, "      row_.reset();\n", wrong=ELSEWHERE | DROPPED),
+    "row_destroyed_elsewhere": Fault(STAGING, "    row_.reset();\n", wrong=ELSEWHERE | DROPPED),
 }
 SLOW = {"copy_back_awaited", "producer_awaited"}
 IN_TURN = {"copies_in_turn", "next_part_awaited", "all_parts_awaited"}
@@ -195,21 +205,21 @@ VARIANTS: Mapping[str, Fault | None] = {
     PRESENT: None,
     **FAULTS,
     "copy_back_awaited": Fault(
-        STAGING, EVENT, f"{EVENT}    settle();\n",
+        STAGING, EVENT, f"{EVENT}  waitUntilIdle();\n",
     ),
     "producer_awaited": Fault(
         STAGING, RECORD,
-        f"{RECORD}    reached(produced_, std::chrono::milliseconds(200), nullptr);\n",
+        f"{RECORD}  poll(produced_, std::chrono::milliseconds(200), nullptr);\n",
     ),
-    BEHIND: Fault(STAGING, RECORD, f"{RECORD}    produced_.block(streams_.out);\n"),
+    BEHIND: Fault(STAGING, RECORD, f"{RECORD}  produced_.block(streams_.toHost);\n"),
     "copies_in_turn": Fault(
-        STAGING, STREAMS, f"CopyStreams{{{STREAMS}.out, {STREAMS}.out}}", between=("(", "),")
+        STAGING, STREAMS, f"CopyStreams{{{STREAMS}.toHost, {STREAMS}.toHost}}", between=("(", "),")
     ),
     "next_part_awaited": Fault(
-        STAGING, "(last - 1) / size_",
-        "std::min<std::int64_t>(last / size_, static_cast<std::int64_t>(arrivals_.size()) - 1)",
+        STAGING, "(last - 1) / partNumel_",
+        "std::min(last / partNumel_, static_cast<std::int64_t>(arrivals_.size()) - 1)",
     ),
-    "all_parts_awaited": Fault(STAGING, "(scatters_)", "(true)"),
+    "all_parts_awaited": Fault(STAGING, "(mayOverlap_)", "(true)"),
 }  # fmt: skip
 
 

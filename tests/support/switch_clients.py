@@ -1,4 +1,10 @@
-"""Clients of a switch in Python: one of the controller, and one of memif."""
+"""Clients of a switch in Python: one of the controller, and one of memif.
+
+The real client library joins and sends as well, in integration/real, where its source is at hand.
+These clients need none, and may also do what it never does: leave in the middle of a handshake,
+send broken messages, write wrong indices into the shared memory. libmemif, a library for C, refuses
+to.
+"""
 
 from __future__ import annotations
 

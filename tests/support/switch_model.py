@@ -1,6 +1,7 @@
 """The switch once more, from the description of the wire and of the slots, for the tests.
 
 It knows nothing of how the product does it: slots are dictionaries, frames are made by struct.
+SwitchML's own program needs Intel's SDE, which is not free, and a Tofino or its simulation.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ from support.shared import once
 from support.switch_clients import Controller, MemifClient
 
 ENOUGH = 60.0
+CHECKED = ("-DCMAKE_CXX_COMPILER=clang++", "-DCMAKE_CXX_FLAGS=-Werror=thread-safety")
+"""clang alone checks which mutex guards what."""
 SANITIZED = "-DSANITIZE=address,undefined"
 # What gRPC keeps until the end is no leak of ours, and what is compiled with it is not so compiled.
 # A test may put a library of its own in front.
@@ -32,7 +34,7 @@ def program(factory: pytest.TempPathFactory) -> str:
 
     def make(directory: Path) -> None:
         build = str(directory / "build")
-        cmake.build_source(switch.PROJECT.source, build, [SANITIZED], "the switch")
+        cmake.build_source(switch.PROJECT.source, build, [*CHECKED, SANITIZED], "the switch")
         (directory / "program").symlink_to(directory / "build" / switch.PROJECT.product)
 
     return str(once(factory, "switch", make) / "program")

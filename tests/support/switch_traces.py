@@ -1,4 +1,9 @@
-"""Seeded traces for the core of the switch: what workers send over a bad network, and worse."""
+"""Seeded traces for the core of the switch: what workers send over a bad network, and worse.
+
+A trace is the input of one run of the switch's core: thousands of frames, of workers that have a
+state each. hypothesis is made for short inputs, which it shrinks by many runs; a trace is the same
+for the same seed on every machine.
+"""
 
 from __future__ import annotations
 

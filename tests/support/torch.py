@@ -223,7 +223,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 
 @pytest.fixture(scope="session")
-def launch(
+def patch_launch(
     torch_python: Path,
     graft: Path,
     patched: Path,
@@ -239,6 +239,18 @@ def launch(
         scratch=tmp_path_factory.mktemp("ranks"),
         servers=servers,
     )
+
+
+@pytest.fixture(scope="session")
+def plugin_launch(
+    plugin: Plugin, home: Path, servers: Servers, tmp_path_factory: pytest.TempPathFactory
+) -> Launcher:
+    return plugin_launcher(plugin, home, tmp_path_factory.mktemp("plugin-ranks"), servers)
+
+
+@pytest.fixture(scope="session")
+def launch(patch_launch: Launcher) -> Launcher:
+    return patch_launch
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,9 @@ before Debian's, which has all the rest. It is built by /usr/bin/python3 and rea
 environment what PyTorch's setup.py reads: PYTORCH_BUILD_VERSION and PYTORCH_BUILD_NUMBER, MAX_JOBS,
 DEBUG, and BUILD_*, USE_*, CMAKE_* for CMake, which is run only while build/ has no build.ninja.
 
+PyTorch itself takes an hour to compile, and tests of `build` need many builds: stopped, continued,
+with an error, on a full disk.
+
 Needs of Debian 12 or 13: python3-torch, libtorch-dev, libgloo-dev, python3-dev, python3-setuptools,
 python3-wheel, python3-venv, cmake, ninja-build, g++, git.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import shutil
 import subprocess
 import threading
@@ -57,8 +58,11 @@ def alive(pid: int | str) -> bool:
 
 def descendants(pid: int) -> list[int]:
     """Return the descendants of a process."""
-    tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    children = [int(child) for task in tasks for child in task.read_text("ascii").split()]
+    children: list[int] = []
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
+                children += map(int, file.read().split())
     return [one for child in children for one in (child, *descendants(child))]
 
 

@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from xml.etree import ElementTree as ET
 
 import click
@@ -17,8 +18,12 @@ import pytest
 import yaml
 from support.pages import Block, all_blocks
 
-from docs import grafana, reference
+from docs import grafana, reference, support, troubleshooting
 from patchgen.cli import main
+from patchgen.core import meanings
+from patchgen.errors import EXIT_CODES
+from patchgen.extras.doctor.payload.switchml_doctor.checks import CHECKS
+from patchgen.extras.train.result_text import REASONS
 from patchgen.options import VARIABLES
 
 ROOT = Path(__file__).parents[2]
@@ -88,16 +93,13 @@ def test_every_page_is_linked_from_the_readme() -> None:
     assert {f"docs/{page.name}" for page in DOCS} | {"CONTRIBUTING.md"} <= linked
 
 
-def test_the_readme_has_its_commands_and_every_variable() -> None:
+def test_the_readme_has_every_variable() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for command in ("make patch ", "make test ", "make demo\n"):
-        assert f"\n    {command}" in readme
     for variable in VARIABLES:
         assert f"`{variable.name}`" in readme
 
 
 def test_every_command_of_the_pages_exists() -> None:
-    seen = 0
     for words in commands():
         command, rest = command_of(words)
         assert command is not None, words
@@ -107,8 +109,6 @@ def test_every_command_of_the_pages_exists() -> None:
             option = word.partition("=")[0].strip(",.)")
             if re.fullmatch(r"--?[a-z][\w-]*", option):
                 assert option in {*known, "-h", "--help", "--version"}, words
-        seen += 1
-    assert seen > 50
 
 
 def command_lines() -> list[tuple[Block, list[str]]]:
@@ -142,38 +142,24 @@ def check_parses(words: list[str]) -> None:
 
 
 def test_every_command_line_of_a_block_parses() -> None:
-    lines = command_lines()
-    for block, words in lines:
+    for block, words in command_lines():
         try:
             check_parses(words)
         except (click.UsageError, AssertionError) as error:
             pytest.fail(f"{block}: switchml-patch {shlex.join(words)}: {error}")
-    assert len(lines) > 40
 
 
 def test_every_block_is_run_or_says_why_not() -> None:
     """Of Python, or commands of the program: what else it is has a comment before it."""
     for block in all_blocks():
         if block.by:
-            assert block.page.name in (ROOT / block.by).read_text(), block
+            runner = (ROOT / block.by).read_text()
+            assert block.page.name in runner or "run_by(__file__)" in runner, block
         if not block.unmarked or block.language == "python":
             continue
         assert not block.language, block
         for line in block.commands:
             assert line.startswith("switchml-patch "), f"{block}: {line}"
-
-
-def test_commands_of_programs_that_are_not_here_name_a_version() -> None:
-    programs = {
-        "apptainer", "cosign", "gh", "grype", "osv-scanner", "sigstore", "syft", "trivy", "uv",
-    }  # fmt: skip
-    seen = set()
-    for block in all_blocks():
-        named = {line.split()[0] for line in block.commands} & programs if block.reason else set()
-        for program in named:
-            assert re.search(rf"\b{program} \d", block.page.read_text(), re.IGNORECASE), block
-        seen |= named
-    assert {"apptainer", "cosign", "gh", "sigstore"} <= seen
 
 
 def test_manifests_of_kubernetes_fit_together() -> None:
@@ -192,25 +178,6 @@ def test_manifests_of_kubernetes_fit_together() -> None:
     assert f"-a ${{{variable}}}\n" in block.page.read_text(encoding="utf-8")
 
 
-def test_the_checkout_is_installed_as_editable_only() -> None:
-    """A copy of it would stay as it is after `git pull`."""
-    files = [
-        *PAGES,
-        ROOT / "Makefile",
-        *(ROOT / "ci").iterdir(),
-        *(ROOT / "patchgen").rglob("*.py"),
-    ]
-    seen = 0
-    for file in files:
-        text = file.read_text(encoding="utf-8")
-        for line in re.findall(r"\bpip3?\b.*? install\b([^\n`]*)", text):
-            words = [word.strip("'\"") for word in line.split("#")[0].split()]
-            if any(re.fullmatch(r"\.(\[.*\])?[,.;)]*", word) for word in words):
-                seen += 1
-                assert {"-e", "--editable"}.intersection(words), f"{file.name}: pip install{line}"
-    assert seen
-
-
 def test_every_target_of_make_exists() -> None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
     named = {
@@ -222,7 +189,7 @@ def test_every_target_of_make_exists() -> None:
             flags=re.MULTILINE,
         )
     }
-    assert {"patch", "test", "demo", "lint", "docs"} <= named <= {*targets}
+    assert named <= {*targets}
 
 
 def test_files_that_the_pages_name_exist() -> None:
@@ -269,9 +236,55 @@ def test_pictures_are_small_and_can_be_read_as_text(name: str, wanted: tuple[str
         assert word in words
 
 
-def test_the_reference_is_what_the_program_says() -> None:
+@pytest.mark.parametrize(
+    "page", [reference, support, troubleshooting], ids=lambda page: page.__name__
+)
+def test_a_page_is_what_its_script_prints(page: ModuleType) -> None:
+    written = (ROOT / (page.__name__.replace(".", "/") + ".md")).read_text(encoding="utf-8")
+    assert written == page.text(), "run make docs"
+
+
+def test_troubleshooting_has_each_message_of_the_tables() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    texts = [
+        *troubleshooting.MESSAGES.values(),
+        *REASONS.values(),
+        *(check.name for check in CHECKS),
+        *EXIT_CODES.values(),
+        *(text for rows in meanings.table().values() for row in rows for text in row.texts),
+    ]
+    for text in texts:
+        assert troubleshooting.varied(text.lstrip("^ ")).replace("|", "\\|") in page
+
+
+def test_messages_that_troubleshooting_alone_has_stand_in_the_sources() -> None:
+    files = [*ROOT.glob("templates/**/*.?pp"), *ROOT.glob("patchgen/extras/*/payload/*.py")]
+    files += ROOT.glob("templates/**/*.py")
+    sources = [
+        re.sub(r'"\s*\n\s*f?"', "", path.read_text(encoding="utf-8")).replace('\\"', '"')
+        for path in files
+    ]
+    rows = [row for kind, rows in troubleshooting.ROWS.items() if kind != "torch" for row in rows]
+    for text in [text for row in rows for text in row.get("texts", ())]:
+        parts = text.split(meanings.ANYTHING)
+        assert any(all(part in source for part in parts) for source in sources), text
+
+
+def test_messages_that_pages_show_are_explained() -> None:
+    kinds = ("made", "failed over", "imported")
+    rows = [row for kind in kinds for row in troubleshooting.rows(kind)]
+    shown = [
+        line
+        for page in PAGES
+        for line in re.findall(r"^(?:\[\d\] )?switchml: (.*)", page.read_text(), re.MULTILINE)
+    ]
+    assert len(shown) > 5
+    for line in shown:
+        assert meanings.first(rows, line), line
+
+
+def test_the_reference_lists_a_shared_option_once() -> None:
     written = (ROOT / "docs" / "reference.md").read_text()
-    assert written == reference.text(), "run make docs"
     rows = re.findall(r"^\| `-.*", written, re.MULTILINE)
     assert len(rows) <= 250, "an option of many commands has one row"
     assert len([row for row in rows if row.startswith("| `--json")]) < 4

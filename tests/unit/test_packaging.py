@@ -9,24 +9,13 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from patchgen.system.payload import run_pip
-
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-PIP = re.compile(r"\bpip\W+(install|wheel|download)\b|\bsession\.install\b")
 BLOCK = TEXT.split("[project.optional-dependencies]")[1].split("\n[")[0]
 EXTRAS = {
     name: [Requirement(text) for text in re.findall(r'"([^"]+)"', body)]
     for name, body in re.findall(r"^(\w+) = \[(.*?)\]$", BLOCK, re.MULTILINE | re.DOTALL)
 }
-
-
-def test_every_pip_of_ours_is_called_in_one_way() -> None:
-    """By ci/pip, so that no setting of its user moves what is installed."""
-    assert (ROOT / "ci" / "pip").samefile(run_pip.__file__)
-    for path in (ROOT / "Makefile", ROOT / "noxfile.py", *(ROOT / "ci").iterdir()):
-        text = path.read_text(encoding="utf-8").replace('", "', " ")
-        assert not PIP.search(re.sub(r"ci/pip|/pip\"|run_pip\.py", "", text)), path
 
 
 def test_an_extra_is_spelled_out() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from patchgen.core.patch.images import lines_of
 from patchgen.core.patch.pins import Hook, HookedFile
 from patchgen.system import paths
-from patchgen.system.objects import ABSENT, blob_id
+from patchgen.system.git_objects import ABSENT, blob_id
 
 _MODE = "100644"
 _CONTEXT = 3  # lines around a change

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from patchgen.core.patch.pins import HookedFile
 from patchgen.errors import PatchgenError
-from patchgen.system.objects import blob_id
+from patchgen.system.git_objects import blob_id
 
 
 def lines_of(content: bytes) -> list[bytes]:

@@ -14,7 +14,7 @@ from patchgen.core.patch.pins import HookedFile, Pin
 from patchgen.errors import OptionsError
 from patchgen.options import Options
 from patchgen.system import paths
-from patchgen.system.objects import blob_id
+from patchgen.system.git_objects import blob_id
 
 # The date that `git format-patch` itself writes where a date has no meaning.
 _DATE = "Mon, 17 Sep 2001 00:00:00 +0000"

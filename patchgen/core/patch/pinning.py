@@ -11,7 +11,7 @@ from patchgen.core.patch import images, render
 from patchgen.core.patch.pins import Anchor, Hook, HookedFile, Pin, by_layout, shipped
 from patchgen.errors import FileError, OptionsError, TreeError, file_errors
 from patchgen.system import git, paths
-from patchgen.system.objects import blob_id
+from patchgen.system.git_objects import blob_id
 
 _CONTEXT = 3
 _IN_CONSTRUCTOR = "join"  # the hook that reads the options of the process group

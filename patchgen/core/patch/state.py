@@ -18,7 +18,7 @@ from patchgen.errors import TreeError
 from patchgen.options import Options
 from patchgen.system import git, paths
 from patchgen.system.files import TEMPORARY
-from patchgen.system.objects import blob_id
+from patchgen.system.git_objects import blob_id
 
 _EDITED = "wrong commit or a foreign edit (git diff shows it)"
 _BY = "was written by switchml-patch {}; revert with that version"

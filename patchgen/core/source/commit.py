@@ -14,7 +14,7 @@ from patchgen.core.source.repository import Repository, root, submodules
 from patchgen.errors import ToolError, TreeError
 from patchgen.system import leftovers, outputs
 from patchgen.system.git import MODULES, Git, GitError
-from patchgen.system.objects import Entry, entries, object_id, tree_of
+from patchgen.system.git_objects import Entry, entries, object_id, tree_of
 
 _CLONES = "git"  # directory in the cache
 

@@ -13,7 +13,7 @@ from patchgen.core.torch import Torch
 # allocator.
 CRASHES = (signal.SIGSEGV, signal.SIGABRT)
 
-_CAUSE = (
+CAUSE = (
     "the cause: under Python {python} {torch}, patched or not, crashes at the exit of a process "
     "that has trained: a thread of autograd outlives the interpreter; Python {wanted}, such as 3.7 "
     "or 3.8, does not have it"
@@ -27,5 +27,5 @@ def cause(torch: Torch) -> str:
         limits = recipes.limit(pin)
         if pin.version == release and limits.problems("Python", torch.python_version, "", EXIT):
             python = torch.python_version
-            return _CAUSE.format(python=python, torch=limits.of, wanted=limits.text(EXIT))
+            return CAUSE.format(python=python, torch=limits.of, wanted=limits.text(EXIT))
     return ""

@@ -74,5 +74,5 @@ def _ldd(subject: Subject, command: list[str], environ: dict[str, str], name: st
 
 def _problems(missing: Missing) -> Iterable[str]:
     for name, users in sorted(missing.items()):
-        where = f"{name} not found, for {', '.join(sorted(users))}"
-        yield f"{where}: {meanings.find('library', name)}"
+        hint = meanings.find("library", f"{name} not found")
+        yield f"{name} not found, for {', '.join(sorted(users))}: {hint}"

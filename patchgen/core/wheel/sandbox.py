@@ -72,9 +72,8 @@ class Sandbox:
             with _refused():
                 enclosure.show(self.work)
 
-    @contextlib.contextmanager
-    def hide(self) -> Iterator[None]:
-        """Unmount the fixed path while the block runs.
+    def hide(self) -> None:
+        """Unmount the work directory at its fixed path, until a path is revealed again.
 
         Raises:
             ToolError: the system refuses.
@@ -82,8 +81,6 @@ class Sandbox:
         if self.isolated:
             with _refused():
                 enclosure.hide()
-        yield
-        self.prepare_threads()
 
     def leave_network(self) -> str:
         """Leave the network for good, if possible; return which network remains.

@@ -19,6 +19,20 @@ _HIDING = (
     "it is hidden by python -I, -E or -S, by a cleared environment (env -i, sudo, a container), by "
     "another sitecustomize.py before it, or by a TMPDIR that the ranks cannot see"
 )
+REASONS = {
+    "no group": "no process group was made by torch.distributed.init_process_group",
+    "unhooked": f"the hook of run was not reached in {{}}; {_HIDING}",
+    "lost": "the reports are lost, since {} was removed while the ranks ran",
+    "elsewhere": "another torch was imported, of {}, not {}; name its interpreter with --torch",
+    "backend": "the process group's backend is {}; SwitchML needs gloo",
+    "makers": "{} made process groups; SwitchML is in those that torch.distributed makes",
+    "one rank": "the process group has 1 rank, so there is nothing to sum",
+    "given up": "SwitchML was given up: {}",
+    "failed": "SwitchML failed in the first allreduce",
+    "left": "every allreduce was left to Gloo: {}",
+    "no call": "no allreduce was called",
+}
+"""Reasons why nothing was delegated, by a short name. A group that stays with Gloo has its own."""
 _BY = {"numel": "size", "op": "operation", "dtype": "type", "tensors": "number of tensors"}
 """Words for the reasons why a call stays with Gloo, by counter."""
 _FAILOVER = {
@@ -150,37 +164,31 @@ def reason(result: Result) -> str:
         return _silence(result)
     left = any(sum(rank.report["fallbacks"].values()) for rank in result.ranks if rank.report)
     if result.makers and not left:
-        return (
-            f"{' and '.join(result.makers)} made process groups; SwitchML is in those that "
-            "torch.distributed makes"
-        )
+        return REASONS["makers"].format(" and ".join(result.makers))
     if result.ranks:
         return _group_reason(result.ranks[0])
     if result.elsewhere:
-        return (
-            f"another torch was imported, of {', '.join(result.elsewhere)}, not "
-            f"{result.setup.torch.root}; name its interpreter with --torch"
-        )
-    return "no process group was made by torch.distributed.init_process_group"
+        return REASONS["elsewhere"].format(", ".join(result.elsewhere), result.setup.torch.root)
+    return REASONS["no group"]
 
 
 def _silence(result: Result) -> str:
     if result.lost:
-        return f"the reports are lost, since {result.lost} was removed while the ranks ran"
-    return f"the hook of run was not reached in {', '.join(result.unhooked)}; {_HIDING}"
+        return REASONS["lost"].format(result.lost)
+    return REASONS["unhooked"].format(", ".join(result.unhooked))
 
 
 def _group_reason(rank: RankReport) -> str:
     if rank.world == 1:
-        return "the process group has 1 rank, so there is nothing to sum"
+        return REASONS["one rank"]
     if not rank.group or rank.report is None:
-        return f"the process group's backend is {rank.backend}; SwitchML needs gloo"
+        return REASONS["backend"].format(rank.backend)
     if rank.report["failure"]:
-        return f"SwitchML was given up: {rank.report['failure']}"
+        return REASONS["given up"].format(rank.report["failure"])
     if _failover(rank.report)["failovers"]:
-        return "SwitchML failed in the first allreduce"
+        return REASONS["failed"]
     counts = rank.report["fallbacks"]
     left = ", ".join(f"{counts[name]} by {_BY.get(name, name)}" for name in counts if counts[name])
     if counts["group"] or rank.reason:
         return rank.group
-    return f"every allreduce was left to Gloo: {left}" if left else "no allreduce was called"
+    return REASONS["left"].format(left) if left else REASONS["no call"]

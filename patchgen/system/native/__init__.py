@@ -34,8 +34,10 @@ class Project:
     """Generated files: contents by path."""
     source: str = ""
     """Directory of a project that is not generated."""
+    shared: tuple[str, ...] = ()
+    """Directories of headers that it shares with other projects."""
     suffixes: tuple[str, ...] = ("",)
-    """Suffixes of its files in that directory."""
+    """Suffixes of its files in these directories."""
     options: tuple[str, ...] = ()
     """Options of cmake, for a directory."""
     libraries: tuple[str, ...] = ()
@@ -47,7 +49,7 @@ class Project:
     def digest(self) -> str:
         """Hash of its files."""
         if self.source:
-            return caches.digest(self.source, only=self.suffixes)
+            return caches.digest(self.source, *self.shared, only=self.suffixes)
         return files.digest(
             {path: hashlib.sha256(content).hexdigest() for path, content in self.files.items()}
         )

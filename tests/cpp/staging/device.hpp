@@ -1,6 +1,11 @@
 /// A device with streams, events and caching allocators, without any hardware. What is queued on a
 /// stream runs when an `Order` says so, and the host waits for nothing that it does not ask for.
 ///
+/// A GPU is not enough for the tests of the plugin's staging: a copy that comes too early or too
+/// late is wrong there only now and then. Here every order is tried in which a device may do its
+/// work, and memory that was given back too early is found. torch's own backends for tests, such as
+/// PrivateUse1's, have neither streams whose order can be chosen nor a caching allocator.
+///
 /// It follows CUDA where that matters to who uses it: memory is reused in the order of the stream
 /// that it was allocated on, unless other streams are recorded for it; a copy between the device
 /// and pinned memory may come at any time, one with other memory is over for the host when the call

@@ -186,7 +186,7 @@ bool variantIs(const char* name) { return variant() == name; }
 
 extern "C" bool (*simulatedCapture)(const void* stream);
 
-#include "ProcessGroupSwitchML.cpp"
+#include "all_sources.inc"
 #include "client.inc"
 #include "variants.inc"
 
@@ -898,7 +898,7 @@ bool failsOnTime() {
   {
     client().reset(kNumel / 2, 1);
     const auto tensor = run.tensor();
-    const auto back = switchml_delegate::CopyStreams::of(tensor.device()).back;
+    const auto back = switchml_delegate::CopyStreams::of(tensor.device()).toDevice;
     device.hold(back);
     fail(run, tensor);
     device.letGo(back);
@@ -908,12 +908,11 @@ bool failsOnTime() {
 
 /// True where a torch whose devices cannot be asked has CUDA's answer.
 bool asksCuda() {
-  struct Impl {};
   RandomOrder order(0);
   begin(order);
   auto& device = SimulatedDevice::instance();
   const auto answer = [](c10::StreamId id) {
-    return switchml_delegate::Capture<Impl>::isOf(streamOf(kHome, id));
+    return switchml_delegate::isCudaCapturing(streamOf(kHome, id));
   };
   device.beginCapture(streamOf(kHome, 7));
   const bool during = answer(7) && !answer(8);

@@ -288,7 +288,7 @@ def test_a_driver_that_the_flags_leave_out(tmp_path: Path) -> None:
     rows = check("--python", SYSTEM, "--dpdk", *site, cwd=tmp_path, code=6)
     assert problems(rows, "libraries") == [
         "undefined: mlx5dv_init_obj",
-        "DPDK was built with the mlx5 driver: add --mlx5",
+        "DPDK was built with the mlx5 driver; add --mlx5",
     ]
 
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 from support import cluster, slurm
-from support.page_hosts import ADDRESSES, INTERFACE, PageHosts, make_environment, own_blocks
-from support.pages import Block
+from support.page_hosts import ADDRESSES, INTERFACE, PageHosts, make_environment
+from support.pages import Block, run_by
 from support.torch import Plugin
 from support.waiting import until
 
-OWN = own_blocks(__file__)
+OWN = run_by(__file__)
 RANKS, EACH = 4, 2
 # Training whose first attempt does not end.
 INTERRUPTED = """\

@@ -23,7 +23,7 @@ from patchgen.core.source.repository import Repository
 from patchgen.core.torch import Torch
 from patchgen.errors import ToolError, TreeError
 from patchgen.extras.install.graft.sources import GraftOrigin, fetched, gather
-from patchgen.system.objects import object_id
+from patchgen.system.git_objects import object_id
 
 HEADERS = {"gloo/a.h": "a", "gloo/sub dir/b.h": "b", "gloo/é.h": "c"}
 OTHERS = {"gloo/a.cc": "not wanted", "CMakeLists.txt": "nor this"}

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.group_tests import break_library, check_hidden_library
+from support.group_checks import break_library, check_hidden_library
 from support.launcher import Launcher
 from support.torch import REPOSITORY, checked, located
 
@@ -52,14 +52,14 @@ def test_torchs_own_launcher(installed: Launcher, torch_launcher: list[str]) -> 
 @pytest.mark.rebuild
 def test_works_come_first_and_nothing_is_recorded(torch: Path, tmp_path: Path) -> None:
     """As a graft of PyTorch 2.8 and newer is compiled."""
-    root, program = located(torch), tmp_path / "own"
+    root, program = located(torch), tmp_path / "overrides"
     include = root / "include"
     subprocess.run(
         [
             "clang++", "-std=c++17", "-Wall", "-Wextra", "-Werror",
             "-isystem", include, "-isystem", include / "torch" / "csrc" / "api" / "include",
-            "-include", REPOSITORY / "templates" / "graft" / "own.hpp",
-            REPOSITORY / "tests" / "cpp" / "own.cpp", "-o", program,
+            "-include", REPOSITORY / "templates" / "graft" / "overrides.hpp",
+            REPOSITORY / "tests" / "cpp" / "overrides.cpp", "-o", program,
             f"-L{root / 'lib'}", f"-Wl,-rpath,{root / 'lib'}", "-ltorch_cpu", "-lc10",
         ],
         check=True,

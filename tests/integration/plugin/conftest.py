@@ -8,16 +8,9 @@ from pathlib import Path
 
 import pytest
 from support.device import device
-from support.forking import Servers
 from support.launcher import Launcher
 from support.prometheus import programs
-from support.torch import (
-    Plugin,
-    plugin,
-    plugin_launcher,
-    torch,
-    torch_launcher,
-)
+from support.torch import Plugin, torch_launcher
 
 
 @pytest.fixture(scope="session")
@@ -26,13 +19,8 @@ def torch_python(plugin: Plugin) -> Path:
 
 
 @pytest.fixture(scope="session")
-def launch(
-    plugin: Plugin,
-    home: Path,
-    servers: Servers,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Launcher:
-    return plugin_launcher(plugin, home, tmp_path_factory.mktemp("plugin-ranks"), servers)
+def launch(plugin_launch: Launcher) -> Launcher:
+    return plugin_launch
 
 
 @pytest.fixture

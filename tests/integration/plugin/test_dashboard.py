@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from support.chaos.switches import Simulated
 from support.launcher import Launcher
+from support.pages import run_by
 from support.prometheus import ALERTS, Prometheus, monitoring
 from support.torch import results
 from support.waiting import LIMIT_MS, captured, until
@@ -98,6 +99,7 @@ def test_each_query_has_data(
         wait(prometheus, 'switchml_state{state="ended"} == 1', 2)
         results(ended)
         answers = [ask(prometheus, panel, begun) for panel in BOARD["panels"]]
+        check_page(prometheus)
         check_variables(prometheus, {"rank": WORLD, "job_id": 0 if picture else 1})
     check(answers)
     page = next(pages.iterdir()).read_text()
@@ -109,6 +111,16 @@ def test_each_query_has_data(
         text = json.dumps(answers).replace(socket.gethostname(), "node1")
         Path(picture).parent.mkdir(exist_ok=True)
         Path(picture).write_text(text)
+
+
+def check_page(prometheus: Prometheus) -> None:
+    """Check that Prometheus takes the questions of docs/metrics.md."""
+    (block,) = run_by(__file__)
+    for line in block.text.splitlines():
+        query = line.partition("  #")[0].strip()
+        prometheus.get("query", query=query)
+        names = re.findall(r"\b(switchml_\w+?)(?:_bucket|_sum|_count)?[\[{]", query)
+        assert {*names} <= {*grafana.metrics()}, query
 
 
 def wait(prometheus: Prometheus, query: str, seconds: float) -> None:

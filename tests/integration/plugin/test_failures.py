@@ -14,7 +14,7 @@ import pytest
 from support import messages
 from support.chaos.relay import Relay
 from support.device import check_device_outlives, check_late_device
-from support.group_tests import (
+from support.group_checks import (
     EITHER,
     break_library,
     check_dropped,

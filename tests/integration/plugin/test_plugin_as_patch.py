@@ -1,4 +1,4 @@
-"""What holds for the patch holds for the plugin: the same tests, under a current torch."""
+"""Sums and failures of the patch's tests, with the plugin: ranks/test_group.py has more."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from support import messages
-from support.group_tests import (
-    GroupTests,
+from support.group_checks import (
     check_failover,
     check_gradient_types,
     check_rank_killed,
@@ -17,10 +16,6 @@ from support.group_tests import (
 )
 from support.launcher import Launcher
 from support.waiting import LIMIT_MS, SHORT
-
-
-class TestPlugin(GroupTests):
-    """The backend of the plugin."""
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from support.simulator import SANITIZED, SANITIZERS, SANITIZING
 from support.waiting import captured
 
 from patchgen.core.patch import render
+from patchgen.templates import DIRECTORY
 
 CPP = Path(__file__).parents[2] / "cpp"
 HEADER = "delegate/src/base/quantize.hpp"
@@ -157,7 +158,7 @@ def test_the_model_sums() -> None:
 
 
 POOL_BUILDS = {
-    "clang": ("clang++", []),
+    "clang": ("clang++", ["-Wthread-safety"]),
     "thread": ("g++", [SANITIZERS["thread"], *SANITIZED]),
     "address": ("g++", [SANITIZERS["address"], "-fno-sanitize-recover=all", *SANITIZED]),
 }
@@ -167,10 +168,11 @@ POOL_BUILDS = {
 def test_pool(build: str, tmp_path: Path) -> None:
     """In a forked child not under ThreadSanitizer, which gives up after a fork of threads."""
     compiler, flags = POOL_BUILDS[build]
-    (tmp_path / "WorkPool.hpp").write_text(render.text("plugin/WorkPool.hpp"))
     command = [compiler, "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", *flags]
+    own, shared = Path(DIRECTORY, "plugin", "src"), Path(DIRECTORY, "delegate", "src")
+    sources = (CPP / "work_pool.cpp", own / "WorkPool.cpp")
     out = tmp_path / "pool"
-    subprocess.run([*command, f"-I{tmp_path}", CPP / "work_pool.cpp", "-o", out], check=True)
+    subprocess.run([*command, f"-I{own}", f"-I{shared}", *sources, "-o", out], check=True)
     environ = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1", "ASAN_OPTIONS": "detect_leaks=1"}
     done = captured([out, *(["forked"] if build != "thread" else [])], env=environ, timeout=600)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")

@@ -66,17 +66,21 @@ class Explored:
 def compiled(torch: Torch, scratch: Path) -> Path:
     """All variants in one program, for the compiler takes far longer than the program."""
     wanted = replace(target.inspect(torch, {}), flight_recorder=False)
-    for name, content in project.sources(resolve({}, {}, "/nowhere"), wanted).items():
+    files = project.sources(resolve({}, {}, "/nowhere"), wanted)
+    for name, content in files.items():
         if name.endswith((".cpp", ".hpp", ".inc")):
             text = content.decode().replace("return [] {};", "return [] { client().record(); };")
-            path = scratch / name.removeprefix(f"{render.PROJECT}/src/")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(varied(name, text))
+            flat = name.removeprefix(f"{render.PROJECT}/").removeprefix("src/")
+            (scratch / flat).parent.mkdir(parents=True, exist_ok=True)
+            (scratch / flat).write_text(varied(flat, text))
+    sources = [name for name in files if name.startswith("src/") and name.endswith(".cpp")]
+    included = (f'#include "{name[4:]}"\n' for name in sources if name != "src/module.cpp")
+    (scratch / "all_sources.inc").write_text("".join(included))
     table = ", ".join(f'"{name}"' for name in VARIANTS)
     (scratch / "variants.inc").write_text(f"const std::vector<std::string> kVariants{{{table}}};\n")
     compiler = [
         "clang++", *(SANITIZED if SANITIZER else []), *compile_options(torch),
-        "-pthread", "-Wall", "-Wextra", "-Werror", '-DSWITCHML_PLUGIN_DIGEST=""',
+        "-pthread", "-Wall", "-Wextra", "-Werror", "-Wthread-safety", '-DSWITCHML_PLUGIN_DIGEST=""',
     ]  # fmt: skip
     shared = ["-shared", "-fPIC", str(STAGING / "cuda.cpp"), "-o", str(scratch / "libc10_cuda.so")]
     program = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.forking import Servers
-from support.group_tests import check_sums
+from support.group_checks import check_sums
 from support.launcher import Launcher
 from support.torch import plugin_here, plugin_launcher, results, switchml_patch, version_of
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 from support import messages
-from support.group_tests import (
-    GroupTests,
+from support.group_checks import (
     check_gradient_types,
     check_rank_killed,
     check_stays_with_gloo,
@@ -21,10 +20,6 @@ from support.pages import ROOT, blocks
 from support.torch import results, version_of
 
 DIFFER = messages.DIFFERS.format
-
-
-class TestPatched(GroupTests):
-    """Gloo's group, patched."""
 
 
 @pytest.mark.parametrize("prepostprocessor", ["bypass", "cpu_exponent_quantizer"])

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from support import messages
 from support.chaos.wired import Wired
-from support.group_tests import EITHER
+from support.group_checks import EITHER
 from support.launcher import Rank
 from support.real import LabLauncher
 from support.torch import results

@@ -8,10 +8,11 @@ import pytest
 from support import cluster, switch_program
 from support.configs import with_values
 from support.hosts import joined
-from support.page_hosts import ADDRESSES, INTERFACE, PageHosts, make_environment, own_blocks
+from support.page_hosts import ADDRESSES, INTERFACE, PageHosts, make_environment
+from support.pages import run_by
 from support.torch import Plugin
 
-SWITCH, CONFIG = (block.text for block in own_blocks(__file__))
+SWITCH, CONFIG = (block.text for block in run_by(__file__))
 MACHINE = {"machine": "10.0.0.254"}
 START = "torchrun --nnodes=2 --nproc-per-node=1 --node-rank 0 --master-addr=head train.py"
 

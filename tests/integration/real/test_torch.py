@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support import messages
 from support.device import check_device_outlives, check_late_device
-from support.group_tests import (
+from support.group_checks import (
     EITHER,
     check_dropped,
     check_helper,

@@ -11,7 +11,7 @@ from support.source import World
 from support.wheelhouse import drive, make_request
 
 from patchgen.core.patch import patches, state
-from patchgen.core.wheel.stages.tree import apply_patch, fetch_source
+from patchgen.core.wheel.stages.source_tree import apply_patch, fetch_source
 from patchgen.core.wheel.values import Stage
 from patchgen.core.wheel.workspace import Workspace
 from patchgen.errors import TreeError

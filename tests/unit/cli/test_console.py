@@ -36,13 +36,6 @@ def test_no_line_of_help_is_cut(name: str) -> None:
     assert not [line for line in lines if line.startswith("  ") and line.endswith("...")]
 
 
-@pytest.mark.parametrize("command", ["run", "switch", "accuracy"])
-def test_a_seed_is_where_its_choices_are(command: str) -> None:
-    lines = help_of(command).splitlines()
-    (at,) = [number for number, line in enumerate(lines) if line.startswith("  --seed ")]
-    assert lines[at - 1].startswith("  "), "the first of its group"
-
-
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_many_options_are_in_groups(name: str) -> None:
     text, command = help_of(*name.split()), COMMANDS[name]
@@ -52,15 +45,6 @@ def test_many_options_are_in_groups(name: str) -> None:
     groups = {getattr(option, "group", None) for option in options} - {None}
     headings = [heading for heading in groups if f"\n{heading}:\n" in text]
     assert bool(headings) == (len(options) + 1 > 10)
-
-
-@pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_a_line_of_help_says_what_it_is_first(name: str) -> None:
-    for option in COMMANDS[name].params:
-        if isinstance(option, click.Option):
-            assert option.help
-            assert option.help[0].isupper()
-            assert option.help.split()[0] not in {"Of", "As", "That", "Whose", "Where", "Instead"}
 
 
 def test_steps_are_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from support.trees import git as run_git
 from support.waiting import ENOUGH, has_ended, until
 
 from patchgen.errors import FileError, ToolError
-from patchgen.system import objects
+from patchgen.system import git_objects
 from patchgen.system.git import Git, GitError, Head, Submodule, head, make_environ
 
 REAL = shutil.which("git")
@@ -161,7 +161,7 @@ def test_objects_that_are_there_are_given_whole(repository: Path) -> None:
         names[run_git(repository, "hash-object", "-w", "file.txt")] = text.encode()
     found = Git().objects(["0" * 40, *names, "2" * 40], git_dir)
     assert found == names
-    assert {objects.object_id("blob", content) for content in found.values()} == {*names}
+    assert {git_objects.object_id("blob", content) for content in found.values()} == {*names}
 
 
 def test_what_a_repository_lacks(repository: Path) -> None:
@@ -179,16 +179,16 @@ def test_what_a_repository_lacks(repository: Path) -> None:
 def test_a_tree_and_a_commit_are_read_as_git_made_them(repository: Path) -> None:
     commit = run_git(repository, "rev-parse", "HEAD")
     read = Git().objects([commit], str(repository / ".git"))[commit]
-    assert objects.object_id("commit", read) == commit
-    tree = objects.tree_of(read)
+    assert git_objects.object_id("commit", read) == commit
+    tree = git_objects.tree_of(read)
     assert tree == run_git(repository, "rev-parse", "HEAD^{tree}")
     content = Git().objects([tree], str(repository / ".git"))[tree]
-    assert objects.object_id("tree", content) == tree
+    assert git_objects.object_id("tree", content) == tree
     lines = [line.split(maxsplit=3) for line in run_git(
         repository, "-c", "core.quotePath=false", "ls-tree", "HEAD").splitlines()]  # fmt: skip
-    found = [[one.mode.zfill(6), one.id, one.name] for one in objects.entries(content)]
+    found = [[one.mode.zfill(6), one.id, one.name] for one in git_objects.entries(content)]
     assert found == [[mode, name, path] for mode, _, name, path in lines]
-    assert [one.name for one in objects.entries(content) if one.is_tree] == ["sub dir"]
+    assert [one.name for one in git_objects.entries(content) if one.is_tree] == ["sub dir"]
 
 
 def test_a_repository_whose_work_tree_is_gone_can_be_asked(repository: Path) -> None:

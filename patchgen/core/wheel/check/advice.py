@@ -38,6 +38,15 @@ PACKAGES = {
 }
 NOT_LOCKED = "not in the lock"
 _CARDS = [flag.field for flag in FLAGS if flag.cards]
+CARDS = tuple(
+    meanings.Meaning(
+        (f"undefined: {card}dv_", *(["undefined: ibv_"] if card == _CARDS[0] else [])),
+        f"DPDK was built with the {card} driver",
+        f"add --{card}",
+    )
+    for card in _CARDS
+)
+"""Meanings of symbols that a driver of DPDK needs."""
 _SHOWN = 3  # undefined symbols
 
 
@@ -81,12 +90,15 @@ def explain_linker(output: str, *, conda: bool) -> list[str]:
     if missing:
         names = dict.fromkeys(missing)
         return [f"no library {name}; {install(name, conda=conda)}" for name in names]
-    if re.search(r"recompile with -fPIC", output):
-        return ["the client library was built without -fPIC; build it again with it"]
+    known = meanings.find("link", output)
+    if known:
+        return [known]
     symbols = list(
         dict.fromkeys(re.findall(r"undefined (?:reference to|symbol:) [`']?([^\n']+)", output))
     )
-    hints = dict.fromkeys(filter(None, map(_explain_symbol, symbols)))
+    rows = [*CARDS, *meanings.table()["link"]]
+    found = [meanings.first(rows, f"undefined: {symbol}") for symbol in symbols]
+    hints = dict.fromkeys(str(row) for row in found if row is not None)
     if symbols:
         more = f" and {len(symbols) - _SHOWN} more" if len(symbols) > _SHOWN else ""
         return [
@@ -95,13 +107,6 @@ def explain_linker(output: str, *, conda: bool) -> list[str]:
         ]
     why = lines(ToolError(output))  # without the command, which is long
     return [*(why[1:] or why), "the client library does not link: build it again here"]
-
-
-def _explain_symbol(symbol: str) -> str | None:
-    for card in _CARDS:
-        if symbol.startswith((f"{card}dv_", "ibv_" if card == _CARDS[0] else f"{card}dv_")):
-            return f"DPDK was built with the {card} driver: add --{card}"
-    return meanings.find("link", symbol)
 
 
 def install(library: str, *, conda: bool) -> str:

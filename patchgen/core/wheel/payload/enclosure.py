@@ -42,20 +42,21 @@ def show(directory: str) -> None:
         _enter()
     elif shown[-1] == directory:
         return
-    elif shown[-1]:
+    else:
         hide()
     _mount(directory, PATH, None, _BIND | _REC)
     shown.append(directory)
 
 
 def hide() -> None:
-    """Unmount the directory at PATH.
+    """Unmount the directory at PATH, if there is one.
 
     Raises:
         OSError: the system refuses.
     """
-    _check(_LIBC.umount2(os.fsencode(PATH), _DETACH), PATH)
-    shown.append("")
+    if shown and shown[-1]:
+        _check(_LIBC.umount2(os.fsencode(PATH), _DETACH), PATH)
+        shown.append("")
 
 
 def show_at(directory: str, target: str) -> None:

@@ -7,7 +7,13 @@ what an earlier build made from the same inputs. Otherwise it yields its `Stage`
 from __future__ import annotations
 
 from patchgen.core.wheel.request import BuildRequest
-from patchgen.core.wheel.stages import archive, build_environment, objects, tree, verification
+from patchgen.core.wheel.stages import (
+    build_environment,
+    objects,
+    packing,
+    source_tree,
+    verification,
+)
 from patchgen.core.wheel.values import Built, Stage, WheelInputs
 from patchgen.core.wheel.workspace import Making, Workspace
 
@@ -29,11 +35,11 @@ def run_all(workspace: Workspace) -> Making[Built]:
         if workspace.request.python is None
         else None
     )
-    fetched = yield from tree.fetch_source(workspace)
+    fetched = yield from source_tree.fetch_source(workspace)
     env = yield from build_environment.make_build_environment(workspace, locked)
-    patched = yield from tree.apply_patch(workspace, fetched)
+    patched = yield from source_tree.apply_patch(workspace, fetched)
     inputs = WheelInputs(workspace.request, workspace.sandbox, fetched, env, patched)
     compiled = yield from objects.compile_objects(workspace, inputs)
-    wheel = yield from archive.pack_wheel(workspace, inputs, compiled)
+    wheel = yield from packing.pack_wheel(workspace, inputs, compiled)
     verified = yield from verification.verify_wheel(workspace, env, wheel)
     return Built(inputs, compiled, wheel, verified)

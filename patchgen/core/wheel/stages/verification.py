@@ -47,12 +47,10 @@ def verify_wheel(
     expected = verify.Expected(request.version, request.options.flags, may_crash=may_crash)
     # With configurations of the user, the ranks need the network to their switch.
     network = HOST if request.configs else workspace.sandbox.leave_network()
-    with workspace.sandbox.hide():
-        found = verify.verify(
-            verify.VerifyRequest(
-                path, request.environ, request.interpreter, expected, request.configs
-            )
-        )
+    workspace.sandbox.hide()
+    found = verify.verify(
+        verify.VerifyRequest(path, request.environ, request.interpreter, expected, request.configs)
+    )
     wrong = [f"{check.name}: {'; '.join(check.problems)}" for check in find_failed(found)]
     if wrong:
         raise CheckError("\n".join([f"{path} does not pass its verification", *wrong]))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from importlib import resources
 
 from patchgen.errors import OptionsError, PatchgenError, TreeError
-from patchgen.system.objects import blob_id
+from patchgen.system.git_objects import blob_id
 
 COMMIT = "b5c74a04fa66faa82acab154a4e21c8f76d913f2"
 """Commit of p4lang/p4app-switchML that all fixes are for."""

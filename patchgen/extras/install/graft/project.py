@@ -58,7 +58,7 @@ def files(  # noqa: PLR0913  # each is a part of it
         "CMakeLists.txt": text.encode(),
         cmake.REPRODUCIBLE: cmake.read_module(cmake.REPRODUCIBLE).encode(),
         "guard.cpp": render.text("graft/guard.cpp").encode(),
-        "own.hpp": render.text("graft/own.hpp").encode(),
+        "overrides.hpp": render.text("graft/overrides.hpp").encode(),
         "identity.inc": render.text("graft/identity.inc", **named).encode(),
         "compile.rsp": _response(
             word

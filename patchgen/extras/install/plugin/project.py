@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,30 +17,14 @@ from patchgen.extras.install.plugin.wheel import BACKEND, PACKAGE
 from patchgen.options import Options
 from patchgen.system import paths
 from patchgen.system.native import cmake
+from patchgen.templates import DIRECTORY
 
-_OWN = (
-    "CMakeLists.txt",
-    "Capture.hpp",
-    "ProcessGroupSwitchML.cpp",
-    "ProcessGroupSwitchML.hpp",
-    "QuantizeTensors.hpp",
-    "Staging.hpp",
-    "WorkPool.hpp",
-    "module.cpp",
-)
-_MODULES = (
-    "__init__",
-    "_guards",
-    "_hierarchical",
-    "_job",
-    "_layers",
-    "_plan",
-    "_quantized",
-    "_settings",
-    "cgx",
-)
+_SOURCES = "src"
+"""Directory of the module's C++, in the templates and in the project."""
+_RECORDS, _NO_RECORDS = "FlightRecords.cpp", "NoFlightRecords.cpp"
+"""Two definitions of the same class, of which a module has one."""
 _GROUP = """\
-/// The class that torch's process groups are made of.
+/// Made by switchml-patch: the class that torch's process groups are made of.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/BASE.hpp>
@@ -84,11 +69,14 @@ def render_flags(options: Options) -> str:
 
 def sources(options: Options, target: PluginTarget) -> dict[str, bytes]:
     """Return the files of the CMake project, by path. It builds `library`, and the delegate's."""
-    recorder = "FlightRecords.hpp" if target.flight_recorder else "NoFlightRecords.hpp"
+    own = {f"{_SOURCES}/{name}": text for name, text in _texts(_SOURCES).items()}
+    without_recorder = own.pop(f"{_SOURCES}/{_NO_RECORDS}")
+    if not target.flight_recorder:
+        own[f"{_SOURCES}/{_RECORDS}"] = without_recorder
     texts = {
+        "CMakeLists.txt": render.text("plugin/CMakeLists.txt"),
         render.FLAGS_FILE: render_flags(options),
-        **{name: render.text(f"plugin/{name}") for name in _OWN},
-        "FlightRecords.hpp": render.text(f"plugin/{recorder}"),
+        **own,
         "Group.hpp": _GROUP.replace("BASE", target.base),
         "Methods.inc": "\n".join(
             virtuals.hand_on(method) for method in target.methods if method.name not in virtuals.OWN
@@ -98,6 +86,13 @@ def sources(options: Options, target: PluginTarget) -> dict[str, bytes]:
     }
     made = {name: paths.encode(text) for name, text in texts.items()}
     return {**render.compiled_files(""), **made}
+
+
+def _texts(directory: str) -> dict[str, str]:
+    """Return the files of a directory of `templates/plugin`, by name."""
+    names = sorted(os.listdir(os.path.join(DIRECTORY, "plugin", directory)))
+    names = [name for name in names if name.endswith((".cpp", ".hpp", ".py"))]
+    return {name: render.text(f"plugin/{directory}/{name}") for name in names}
 
 
 def _set_variables(options: Options, target: PluginTarget) -> Iterator[str]:
@@ -131,6 +126,6 @@ def modules(target: PluginTarget) -> dict[str, bytes]:
         f"{PACKAGE}/_patch.py": render.text("patch/switchml.py"),
         f"{PACKAGE}_launch.py": inspect.getsource(launch),
         **switchml_doctor.read_sources(),
-        **{f"{PACKAGE}/{name}.py": render.text(f"plugin/{name}.py") for name in _MODULES},
+        **{f"{PACKAGE}/{name}": text for name, text in _texts(PACKAGE).items()},
     }
     return {name: text.encode() for name, text in texts.items()}

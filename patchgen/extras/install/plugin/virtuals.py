@@ -21,22 +21,22 @@ _CLOSING = {"(": ")", "<": ">", "{": "}"}
 OWN = {"barrier", "getBackendName", "getSequenceNumberForGroup"}
 """Methods that the plugin has instead, in ProcessGroupSwitchML.hpp."""
 _BEFORE = {
-    "allreduce": "if (auto work = allreduced(OpType::ALLREDUCE, a1, a2)) return work;",
+    "allreduce": "if (auto work = tryAllreduce(OpType::ALLREDUCE, a1, a2)) return work;",
     "allreduce_coalesced": (
-        "if (auto work = allreduced(OpType::ALLREDUCE_COALESCED, a1, a2)) return work;"
+        "if (auto work = tryAllreduce(OpType::ALLREDUCE_COALESCED, a1, a2)) return work;"
     ),
-    "shutdown": "end();",
+    "shutdown": "endDelegation();",
     "setGroupUid": "Group::setGroupUid(a1);",
-    "setTimeout": "limit(a1);",
-    "abort": "giveUp();",
-    "reconfigure": "end();",
+    "setTimeout": "setDefaultTimeout(a1);",
+    "abort": "abortDelegation();",
+    "reconfigure": "endDelegation();",
     **dict.fromkeys(
         ("_reduce_scatter_base", "reduce_scatter_single"),
-        "if (auto work = reduceScattered({a1}, {a2}, a3)) return work;",
+        "if (auto work = tryReduceScatter({a1}, {a2}, a3)) return work;",
     ),
     **dict.fromkeys(
         ("reduce_scatter_tensor_coalesced", "reduce_scatter_single_coalesced"),
-        "if (auto work = reduceScattered(a1, a2, a3)) return work;",
+        "if (auto work = tryReduceScatter(a1, a2, a3)) return work;",
     ),
 }
 """Statements of some methods before they call the wrapped group."""
@@ -71,9 +71,9 @@ def hand_on(method: Method) -> str:
     if method.name == "reconfigure":
         last = _RECONFIGURE.replace("{call}", call).strip()
     elif method.name in _OPTIONS and "Store" in "".join(method.arguments):
-        last = f"return adopt(a1, {call}, {_OPTIONS[method.name]}->timeout);"
+        last = f"return wrapChild(a1, {call}, {_OPTIONS[method.name]}->timeout);"
     elif "<Work>" in method.result:
-        last = f"return made([&] {{ return {call}; }});"
+        last = f"return forward([&] {{ return {call}; }});"
     else:
         last = f"return {call};"
     body = "\n    ".join(filter(None, (_BEFORE.get(method.name), last)))

@@ -12,6 +12,7 @@ from pathlib import Path
 from patchgen.core.library import config, homes, origin
 from patchgen.core.library.settings import PREPOSTPROCESSORS
 from patchgen.errors import OptionsError
+from patchgen.extras.lab import HEADERS
 from patchgen.options import Options
 from patchgen.system import files, paths, statement
 from patchgen.system.native import cache, cmake
@@ -26,7 +27,7 @@ _COMPILED = (".cc", ".h", ".txt")
 
 def digest_source() -> str:
     """Return a digest of the files that the simulator is compiled from."""
-    return cache.digest(str(_SOURCE), only=_COMPILED)
+    return cache.digest(str(_SOURCE), HEADERS, only=_COMPILED)
 
 
 def find_home(directory: str, environ: Mapping[str, str]) -> str:
@@ -42,7 +43,7 @@ def find_home(directory: str, environ: Mapping[str, str]) -> str:
         install(Path(home))
 
     inputs = [
-        cache.digest(str(_SOURCE)),
+        cache.digest(str(_SOURCE), HEADERS),
         cache.list_libraries(homes.LIBRARIES),
         cache.describe_compiler(environ),
     ]

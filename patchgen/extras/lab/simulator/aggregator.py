@@ -6,12 +6,13 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from patchgen.extras.lab import HEADERS
 from patchgen.system import native, tables
 
 PROJECT = native.Project(
     "aggregator", "the aggregator", "switchml-aggregator",
     source=os.path.dirname(os.path.abspath(__file__)), suffixes=(".cc", ".h", ".txt"),
-    options=("-DAGGREGATOR=ON",),
+    shared=(HEADERS,), options=("-DAGGREGATOR=ON",),
 )  # fmt: skip
 """Program with the options of `simulator serve`, which prints `{"listening": "HOST:PORT"}`."""
 

@@ -4,7 +4,7 @@ import pytest
 
 from patchgen.core.patch import diff, images
 from patchgen.core.patch.pins import Hook, HookedFile
-from patchgen.system.objects import blob_id
+from patchgen.system.git_objects import blob_id
 
 
 def hooked(pre: bytes, hooks: dict[str, int], texts: dict[str, bytes]) -> HookedFile:

@@ -13,7 +13,7 @@ import patchgen
 from patchgen.core.patch import patches, pins, render, tree
 from patchgen.errors import OptionsError
 from patchgen.options import Options, resolve
-from patchgen.system.objects import blob_id
+from patchgen.system.git_objects import blob_id
 
 PINS = pins.shipped()
 OPTIONS = resolve({"dpdk": True, "mlx5": True, "switchml_home": "/a \udcff ü"}, {}, "/dev-root")

@@ -23,11 +23,11 @@ BLAS = ACCEPTABLE["no-blas"]
 
 FUNCTIONS = {
     "build_environment.make_lock": Stage.LOCK,
-    "tree.fetch_source": Stage.SOURCE,
+    "source_tree.fetch_source": Stage.SOURCE,
     "build_environment.make_build_environment": Stage.ENV,
-    "tree.apply_patch": Stage.PATCH,
+    "source_tree.apply_patch": Stage.PATCH,
     "objects.compile_objects": Stage.COMPILE,
-    "archive.pack_wheel": Stage.WHEEL,
+    "packing.pack_wheel": Stage.WHEEL,
     "verification.verify_wheel": Stage.VERIFY,
 }
 NAMES = [stage.value for stage in Stage][1:]  # with an interpreter of the user
@@ -200,7 +200,7 @@ def test_a_program_without_which_no_stage_can_be_looked_at(
         raise ToolError("git: No such file or directory")
         yield Stage.SOURCE
 
-    monkeypatch.setattr("patchgen.core.wheel.stages.tree.fetch_source", fail)
+    monkeypatch.setattr("patchgen.core.wheel.stages.source_tree.fetch_source", fail)
     wanted = make_request(tmp_path)
     for begin in (building.plan, lambda request: building.build(request, lambda _: None)):
         missing[:] = ["not on PATH"]

@@ -22,6 +22,7 @@ LOOK = f"""
 import sys
 sys.path.insert(0, {os.path.dirname(PROGRAM)!r})
 import enclosure
+enclosure.hide()
 enclosure.show("/mnt/disk/work")
 print(open(enclosure.PATH + "/file").read().strip(), open("/mnt/link/work/file").read().strip())
 print(open("/mnt/plain").read().strip(), oct(__import__("os").stat("/mnt").st_mode & 0o777))

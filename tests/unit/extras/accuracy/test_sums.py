@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -131,16 +130,6 @@ def test_the_real_library_may_overflow_from_256_workers_on() -> None:
     largest = np.nextafter(F(1), F(0))
     assert 256 * round(float(largest * F(INT32_MAX / 256)) + 0.25) == INT32_MAX + 1
     assert 256 * round(float(np.nextafter(largest, F(0)) * F(INT32_MAX / 256))) < INT32_MAX
-
-
-def test_least_values_that_the_real_library_makes_nan() -> None:
-    """They are those of the page, as its workers compute the factor."""
-    page = (Path(__file__).parents[4] / "docs" / "accuracy.md").read_text(encoding="utf-8")
-    words = " ".join(page.split())
-    with np.errstate(over="ignore"):
-        for workers in (2, 4, 8, 16, 32):
-            lost = [n for n in range(128) if np.isinf(F(workers) * F(2.0 ** min(n + 1, 127)))]
-            assert f"2^{min([*lost, 126])} with {workers}" in words
 
 
 def test_bits_of_the_fixed_point() -> None:

@@ -7,7 +7,7 @@ import pytest
 from patchgen.errors import OptionsError, PatchgenError, TreeError
 from patchgen.extras.client import fixes
 from patchgen.extras.client.fixes import Edit, FileFix, Fix
-from patchgen.system.objects import blob_id
+from patchgen.system.git_objects import blob_id
 
 BEFORE = b"one\ntwo three\nfour"
 TEXT = f"""\

@@ -16,17 +16,17 @@ constexpr milliseconds kHelloLimit{5000};
 
 }  // namespace
 
-Aggregator::Aggregator(const Endpoint& endpoint, uint16_t num_workers, milliseconds patience,
-                       bool alone)
+Aggregator::Aggregator(const Endpoint& endpoint, uint16_t num_workers, milliseconds hello_timeout,
+                       bool standalone)
     : num_workers_(num_workers),
-      alone_(alone),
-      lobby_(Listen(endpoint), patience, num_workers),
-      tally_(num_workers) {}
+      standalone_(standalone),
+      lobby_(Listen(endpoint), hello_timeout, num_workers),
+      counters_(num_workers) {}
 
 Aggregator::Aggregator(const Endpoint& endpoint, const Hello& reference)
     : Aggregator(endpoint, reference.num_workers, std::min(JobLimit(reference), kHelloLimit),
                  false) {
-  groups_.push_back(std::make_unique<Group>(reference, tally_));
+  groups_.push_back(std::make_unique<Group>(reference, counters_));
 }
 
 Aggregator::Aggregator(const Endpoint& endpoint, uint16_t num_workers)
@@ -38,11 +38,11 @@ void Aggregator::Run(const Fd& end) {
       group->CheckLimit();
       group->Advance();
     }
-    if (alone_) {
-      ForgetThoseGone();
+    if (standalone_) {
+      RemoveEmptyGroups();
     }
   } while (Serve(end));
-  // Results of finished jobs are still owed.
+  // Workers still wait for the answers of finished jobs.
   for (const auto& group : groups_) {
     group->End(Name() + " has stopped");
     group->Deliver();
@@ -50,7 +50,6 @@ void Aggregator::Run(const Fd& end) {
   groups_.clear();
 }
 
-// Waits until there is something to do, and reads all that has arrived. False at the end.
 bool Aggregator::Serve(const Fd& end) {
   entries_.assign({{end.get(), POLLIN, 0}});
   TimePoint deadline = lobby_.NextDeadline();
@@ -73,37 +72,37 @@ bool Aggregator::Serve(const Fd& end) {
   for (const auto& group : groups_) {
     entry = group->Serve(entry);
   }
-  for (Lobby::Guest& guest : lobby_.Serve(entry)) {
-    Admit(std::move(guest));
+  for (Lobby::Arrival& arrival : lobby_.Serve(entry)) {
+    Admit(std::move(arrival));
   }
   return true;
 }
 
-void Aggregator::Admit(Lobby::Guest guest) {
-  std::string refusal = Misfit(guest.hello, num_workers_, Name());
+void Aggregator::Admit(Lobby::Arrival arrival) {
+  std::string refusal = UnsuitedReason(arrival.hello, num_workers_, Name());
   if (refusal.empty()) {
-    if (alone_ && (groups_.empty() || groups_.back()->over())) {
-      groups_.push_back(std::make_unique<Group>(guest.hello, tally_));
+    if (standalone_ && (groups_.empty() || groups_.back()->ended())) {
+      groups_.push_back(std::make_unique<Group>(arrival.hello, counters_));
     }
-    refusal = groups_.back()->Refusal(guest.hello);
+    refusal = groups_.back()->RefusalReason(arrival.hello);
   }
   if (refusal.empty()) {
-    groups_.back()->Join(std::move(guest));
+    groups_.back()->Join(std::move(arrival));
     return;
   }
-  ++tally_.refused;
-  if (alone_) {
-    Log("refused rank " + std::to_string(guest.hello.rank) + ": " + refusal);
+  ++counters_.refused;
+  if (standalone_) {
+    Log("refused rank " + std::to_string(arrival.hello.rank) + ": " + refusal);
   }
-  guest.connection->Queue(TextFrame(FrameKind::kRefused, refusal));
-  guest.connection->Flush();
+  arrival.connection->Queue(TextFrame(FrameKind::kRefused, refusal));
+  arrival.connection->Flush();
 }
 
-void Aggregator::ForgetThoseGone() {
-  const auto gone = [](const auto& group) { return group->over() && group->empty(); };
-  groups_.erase(std::remove_if(groups_.begin(), groups_.end(), gone), groups_.end());
+void Aggregator::RemoveEmptyGroups() {
+  const auto removable = [](const auto& group) { return group->ended() && group->empty(); };
+  groups_.erase(std::remove_if(groups_.begin(), groups_.end(), removable), groups_.end());
 }
 
-std::string Aggregator::Name() const { return alone_ ? "the aggregator" : "rank 0"; }
+std::string Aggregator::Name() const { return standalone_ ? "the aggregator" : "rank 0"; }
 
 }  // namespace switchml

@@ -103,7 +103,7 @@ void Config::Validate() {
   Require(std::isfinite(g.timeout) && g.timeout > 0 && g.timeout_threshold > 0 &&
               g.timeout_threshold_increment > 0,
           "timeout, timeout_threshold and timeout_threshold_increment must be greater than 0");
-  const std::string invalid = Invalid(MakeHello(g));
+  const std::string invalid = InvalidReason(MakeHello(g));
   Require(invalid.empty(), invalid);
   Require(g.backend == "dummy" || g.backend == "dpdk" || g.backend == "rdma",
           "backend " + g.backend + " is none of dummy, dpdk, rdma");

@@ -8,7 +8,7 @@
 namespace switchml {
 namespace {
 
-constexpr int kMostDiscards = 256;  // 16 MiB, more than a worker ever has on the way
+constexpr int kMostDiscards = 256;  // 16 MiB, more than a worker ever has under way
 
 }  // namespace
 
@@ -63,7 +63,7 @@ void Connection::Release() {
 bool Connection::Discard() {
   std::array<char, 65536> waste;
   TransferResult result{Transfer::kDone, 0};
-  // Bounded: a peer that never stops sending must not hold up the others.
+  // Bounded: a peer that never stops sending must not delay the other workers.
   for (int reads = 0; reads < kMostDiscards && result.status == Transfer::kDone; ++reads) {
     result = Receive(fd_, waste.data(), waste.size());
   }

@@ -1,4 +1,4 @@
-// The aggregator's end of a connection: frames in, one at a time, and frames out, queued.
+// The aggregator's end of a connection to a worker.
 #ifndef SWITCHML_SRC_CONNECTION_H_
 #define SWITCHML_SRC_CONNECTION_H_
 
@@ -21,8 +21,11 @@ struct Frame {
 };
 using SharedFrame = std::shared_ptr<const Frame>;
 
+// Frame with a text, as of a refusal.
 SharedFrame TextFrame(FrameKind kind, const std::string& text);
 
+// Reads frames, one at a time, and sends queued frames, all without blocking. Only the aggregator's
+// thread calls it. There is no mutex.
 class Connection {
  public:
   enum class Event { kBlocked, kHeader, kFrame, kClosed };
@@ -36,20 +39,20 @@ class Connection {
   uint64_t received() const { return all_received_; }  // bytes so far
   uint64_t sent() const { return all_sent_; }
 
-  // Reads on. After kHeader the owner looks at header() and either reads on or drops the
-  // connection: nothing is allocated for a length that it did not see. After kFrame nothing is read
-  // until Release().
+  // Reads more of the current frame. After kHeader the owner checks header(), and reads on or drops
+  // the connection: so no memory is allocated for a length that was not checked. After kFrame
+  // nothing is read until Release().
   Event Read();
   bool HasFrame() const { return has_frame_; }
   bool InFrame() const { return received_ > 0; }
   void Release();
 
-  // Reads some of what is there and forgets it; false once the peer has closed.
+  // Reads and drops bytes that have arrived, 16 MiB at most. False once the peer has closed.
   bool Discard();
 
   void Queue(SharedFrame frame) { queue_.push_back(std::move(frame)); }
   size_t Queued() const { return queue_.size(); }
-  // Sends what the socket takes; false where the peer is gone.
+  // Sends as much of the queue as the socket takes. False if the peer has closed.
   bool Flush();
 
  private:

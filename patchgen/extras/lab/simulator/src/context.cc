@@ -13,8 +13,8 @@
 namespace switchml {
 namespace {
 
-std::string Invalid(const Tensor& tensor, AllReduceOperation operation) {
-  const std::string invalid = Invalid(MakeJobHeader(tensor, operation));
+std::string InvalidReason(const Tensor& tensor, AllReduceOperation operation) {
+  const std::string invalid = InvalidReason(MakeJobHeader(tensor, operation));
   const bool null = tensor.in_ptr == nullptr || tensor.out_ptr == nullptr;
   return invalid.empty() && tensor.numel > 0 && null ? "null pointer" : invalid;
 }
@@ -30,8 +30,8 @@ Context::Context() : state_(CREATED), starter_(0) {}
 
 Context::~Context() {
   if (InForkedChild()) {
-    // Its threads and locks are the parent's: to destroy them here would hang or abort. The static
-    // keeps it reachable, and so no leak.
+    // The threads and locks are the parent's: destroying them here would hang or abort. The static
+    // keeps the session reachable, so it is not reported as a leak.
     static const Session* const inherited = session_.release();
     static_cast<void>(inherited);
   } else if (state_ == RUNNING) {
@@ -97,7 +97,7 @@ std::shared_ptr<Job> Context::AllReduceAsync(void* in_ptr, void* out_ptr, uint64
   auto job = std::make_shared<Job>(tensor, ALLREDUCE, extra);
   const std::string invalid = GetContextState() != RUNNING
                                   ? "the context does not run"
-                                  : Invalid(tensor, extra.allreduce_operation);
+                                  : InvalidReason(tensor, extra.allreduce_operation);
   if (!invalid.empty()) {
     Log("job refused: " + invalid);
     job->SetJobStatus(FAILED);

@@ -13,40 +13,40 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kDeliveryLimit{1000};
-// More than a worker that reads its answers ever has outstanding.
+// More frames than a worker that reads its answers ever has queued.
 constexpr size_t kMaxQueued = 4 * JobPlan::kLookahead;
 
 std::string Rank(size_t rank) { return "rank " + std::to_string(rank); }
 
 }  // namespace
 
-Group::Group(const Hello& reference, Tally& tally)
+Group::Group(const Hello& reference, Counters& counters)
     : reference_(reference),
       limit_(JobLimit(reference)),
-      tally_(tally),
+      counters_(counters),
       workers_(reference.num_workers) {
-  ++tally_.sessions;
+  ++counters_.sessions;
 }
 
 bool Group::empty() const {
   return std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) { return !worker; });
 }
 
-std::string Group::Refusal(const Hello& hello) const {
-  const std::string disagreement = Disagreement(reference_, hello);
+std::string Group::RefusalReason(const Hello& hello) const {
+  const std::string disagreement = MismatchReason(reference_, hello);
   if (!disagreement.empty()) {
     return disagreement;
   }
-  if (over()) {
+  if (ended()) {
     return "the job is over: " + failure_;
   }
   return workers_[hello.rank] ? Rank(hello.rank) + " is taken by another process" : "";
 }
 
-void Group::Join(Lobby::Guest guest) {
-  guest.connection->Queue(TextFrame(FrameKind::kWelcome, ""));
-  ++tally_.workers[guest.hello.rank].joined;
-  workers_[guest.hello.rank] = std::move(guest.connection);
+void Group::Join(Lobby::Arrival arrival) {
+  arrival.connection->Queue(TextFrame(FrameKind::kWelcome, ""));
+  ++counters_.workers[arrival.hello.rank].joined;
+  workers_[arrival.hello.rank] = std::move(arrival.connection);
 }
 
 void Group::Advance() {
@@ -62,8 +62,8 @@ void Group::Watch(std::vector<pollfd>& entries) const {
     if (!worker) {
       continue;
     }
-    // A worker whose frame waits for the others is not read, but its death must be seen.
-    const short in = worker->HasFrame() && !over() ? POLLRDHUP : POLLIN;
+    // A worker whose frame waits for those of the others is not read, only watched for its end.
+    const short in = worker->HasFrame() && !ended() ? POLLRDHUP : POLLIN;
     const short out = worker->Queued() > 0 ? POLLOUT : 0;
     entries.push_back({worker->fd().get(), static_cast<short>(in | out), 0});
   }
@@ -80,9 +80,9 @@ const pollfd* Group::Serve(const pollfd* entries) {
 
 void Group::Read(uint16_t rank) {
   Connection& worker = *workers_[rank];
-  if (over()) {
+  if (ended()) {
     if (!worker.Discard()) {
-      Part(rank);
+      Remove(rank);
     }
     return;
   }
@@ -91,28 +91,28 @@ void Group::Read(uint16_t rank) {
   if (event == Event::kHeader) {
     const FrameHeader& header = worker.header();
     if (header.kind == FrameKind::kGoodbye) {
-      Part(rank);
-      Idle() ? End(Rank(rank) + " has stopped") : Break(Rank(rank) + " has stopped");
+      Remove(rank);
+      Idle() ? End(Rank(rank) + " has stopped") : Fail(Rank(rank) + " has stopped");
       return;
     }
     const FrameHeader expected = Expected();
     if (std::memcmp(&header, &expected, sizeof expected) != 0) {
-      Break(Rank(rank) + " sent a malformed message");
+      Fail(Rank(rank) + " sent a malformed message");
       return;
     }
     event = worker.Read();
   }
   if (event == Event::kClosed) {
-    Part(rank);
-    Break("the connection of " + Rank(rank) + " broke");
+    Remove(rank);
+    Fail("the connection of " + Rank(rank) + " broke");
   } else if (!step_began_ && worker.InFrame()) {
     step_began_ = Clock::now();
   }
 }
 
-void Group::Part(uint16_t rank) {
-  tally_.workers[rank].received += workers_[rank]->received();
-  tally_.workers[rank].sent += workers_[rank]->sent();
+void Group::Remove(uint16_t rank) {
+  counters_.workers[rank].received += workers_[rank]->received();
+  counters_.workers[rank].sent += workers_[rank]->sent();
   workers_[rank].reset();
 }
 
@@ -131,28 +131,26 @@ void Group::CheckLimit() {
       late += (late.empty() ? "" : ", ") + Rank(rank);
     }
   }
-  Break("job " + std::to_string(jobs_) + " waited " + std::to_string(limit_.count()) + " ms for " +
-        late);
+  Fail("job " + std::to_string(jobs_) + " waited " + std::to_string(limit_.count()) + " ms for " +
+       late);
 }
 
-// Frame that every worker has to send next, unless it says goodbye.
 FrameHeader Group::Expected() const {
   return plan_ ? StepHeader(*plan_, plan_->step(step_))
                : FrameHeader{FrameKind::kJob, sizeof(JobHeader), jobs_};
 }
 
-// Nobody waits for a sum.
 bool Group::Idle() const { return !plan_ && !step_began_; }
 
 bool Group::CanCombine() const {
-  return !over() && std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) {
+  return !ended() && std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) {
     return worker && worker->HasFrame() && worker->Queued() < kMaxQueued;
   });
 }
 
 void Group::Combine() {
   const SharedFrame answer = plan_ ? CombineStep() : CombineJobs();
-  if (over()) {
+  if (ended()) {
     return;
   }
   for (const auto& worker : workers_) {
@@ -165,8 +163,8 @@ void Group::Combine() {
   if (step_ == plan_->steps()) {
     plan_.reset();
     ++jobs_;
-    ++tally_.jobs;
-    tally_.elements += job_.numel;
+    ++counters_.jobs;
+    counters_.elements += job_.numel;
   }
 }
 
@@ -176,13 +174,13 @@ SharedFrame Group::CombineJobs() {
     JobHeader other;
     std::memcpy(&other, workers_[rank]->payload().data(), sizeof other);
     if (std::memcmp(&other, &job_, sizeof other) != 0) {
-      Break("job " + std::to_string(jobs_) + " is " + Describe(job_) + " at rank 0 and " +
-            Describe(other) + " at " + Rank(rank));
+      Fail("job " + std::to_string(jobs_) + " is " + Describe(job_) + " at rank 0 and " +
+           Describe(other) + " at " + Rank(rank));
       return nullptr;
     }
   }
-  if (const std::string invalid = Invalid(job_); !invalid.empty()) {
-    Break("job " + std::to_string(jobs_) + ": " + invalid);
+  if (const std::string invalid = InvalidReason(job_); !invalid.empty()) {
+    Fail("job " + std::to_string(jobs_) + ": " + invalid);
     return nullptr;
   }
   plan_ = MakePlan(job_, reference_);
@@ -212,19 +210,19 @@ SharedFrame Group::CombineStep() {
 void Group::Flush() {
   for (uint16_t rank = 0; rank < workers_.size(); ++rank) {
     if (workers_[rank] && !workers_[rank]->Flush()) {
-      Part(rank);
-      Break("the connection of " + Rank(rank) + " broke");
+      Remove(rank);
+      Fail("the connection of " + Rank(rank) + " broke");
     }
   }
 }
 
-void Group::Break(const std::string& reason) {
-  tally_.broken += !over();
+void Group::Fail(const std::string& reason) {
+  counters_.broken += !ended();
   End(reason);
 }
 
 void Group::End(const std::string& reason) {
-  if (over()) {
+  if (ended()) {
     return;
   }
   failure_ = reason;
@@ -246,9 +244,9 @@ void Group::Deliver() {
     Connection& worker = *workers_[rank];
     while (worker.Flush() && worker.Queued() > 0 && WaitFor(worker.fd(), POLLOUT, deadline)) {
     }
-    // A close with unread bytes would reset the connection, and with it what was sent.
+    // Closing with unread bytes would reset the connection, and drop the frames that were sent.
     worker.Discard();
-    Part(rank);
+    Remove(rank);
   }
 }
 

@@ -1,7 +1,4 @@
-// Workers that sum together, from the first who joins until the last has gone.
-//
-// It goes step by step: it takes one frame of each worker, combines them in rank order and queues
-// the result for all. Any fault ends the job for good, as the order of the jobs is lost with it.
+// The workers that sum together, from the first that joins until the last has left.
 #ifndef SWITCHML_SRC_GROUP_H_
 #define SWITCHML_SRC_GROUP_H_
 
@@ -14,52 +11,71 @@
 #include <string>
 #include <vector>
 
+#include "counters.h"
 #include "lobby.h"
 #include "plan.h"
 #include "protocol.h"
 #include "socket.h"
-#include "tally.h"
 
 namespace switchml {
 
+// The jobs of one group of workers:
+//
+//   1. Join() adds the workers. They announce their next job with equal job headers.
+//   2. The job's plan gives its steps. In each step Serve() reads one frame of each worker.
+//   3. When all frames of the step are there, Advance() combines them in rank order, and queues the
+//      result for all workers.
+//   4. After the last step the next job may be announced.
+//   5. A worker that leaves, breaks the protocol or is late ends the group for good: the order of
+//      the jobs is lost.
+//
+//     joining ──all workers──▶ between jobs ◀──▶ in a job
+//        └─────────────────────────┴───────────────┴── fault, goodbye ──▶ ended
+//
+// Only the aggregator's thread calls it. There is no mutex.
 class Group {
  public:
-  // `reference` is the hello that others are compared with. `tally` must outlive the group.
-  Group(const Hello& reference, Tally& tally);
+  // All workers must match `reference`. `counters` must outlive the group.
+  Group(const Hello& reference, Counters& counters);
 
-  // No job is done any more, and nobody can join.
-  bool over() const { return !failure_.empty(); }
+  // True once the group sums no more. No worker can join it then.
+  bool ended() const { return !failure_.empty(); }
   const std::string& failure() const { return failure_; }
-  // All have gone who had joined.
+  // True if no worker is connected.
   bool empty() const;
 
-  // Why a worker cannot join; empty where it can.
-  std::string Refusal(const Hello& hello) const;
-  void Join(Lobby::Guest guest);
+  // Reason why a worker cannot join; empty if it can.
+  std::string RefusalReason(const Hello& hello) const;
+  void Join(Lobby::Arrival arrival);
 
-  // Combines what is complete, and sends what the sockets take.
+  // Combines complete steps, and sends as much as the sockets take.
   void Advance();
 
-  // Appends what to poll for, an entry for each worker that is there.
+  // Appends an entry for poll(2) for each connected worker.
   void Watch(std::vector<pollfd>& entries) const;
-  // Takes the entries that Watch() appended, and reads what has arrived. Returns the one after.
+  // Reads from the workers whose entries, those that Watch() appended, are ready. Returns the entry
+  // behind them.
   const pollfd* Serve(const pollfd* entries);
 
-  // When CheckLimit() must be called, at the latest.
+  // Time at which CheckLimit() must be called at the latest.
   TimePoint NextDeadline() const;
+  // Ends the group if a worker is late in the current step.
   void CheckLimit();
 
-  // The workers get what is queued before they get the reason.
+  // Ends the group. The workers get the queued answers, then the reason.
   void End(const std::string& reason);
-  // Sends what is queued, for a second at most.
+  // Sends the queued frames, for a second at most, and disconnects all workers.
   void Deliver();
 
  private:
   void Read(uint16_t rank);
-  void Part(uint16_t rank);
-  void Break(const std::string& reason);
+  void Remove(uint16_t rank);
+  // Ends the group because of a fault.
+  void Fail(const std::string& reason);
 
+  // Header of the frame that every worker must send next, unless it says goodbye.
   FrameHeader Expected() const;
+  // True if no worker waits for a sum.
   bool Idle() const;
   bool CanCombine() const;
   void Combine();
@@ -69,13 +85,13 @@ class Group {
 
   const Hello reference_;
   const std::chrono::milliseconds limit_;
-  Tally& tally_;
-  std::vector<std::unique_ptr<Connection>> workers_;  // by rank; empty: not joined yet, or gone
-  std::string failure_;                               // why there are no more jobs
+  Counters& counters_;
+  std::vector<std::unique_ptr<Connection>> workers_;  // by rank; null: not joined yet, or left
+  std::string failure_;                               // reason of the end; empty until then
 
-  uint64_t jobs_ = 0;  // finished ones, and so the number of the current one
+  uint64_t jobs_ = 0;  // finished jobs: the number of the current job
   JobHeader job_{};
-  std::optional<JobPlan> plan_;  // of the current job, once all have announced it
+  std::optional<JobPlan> plan_;  // of the current job, once all workers have announced it
   uint64_t step_ = 0;
   std::optional<TimePoint> step_began_;  // when the first worker began the current step
 };

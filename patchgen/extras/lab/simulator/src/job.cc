@@ -1,6 +1,9 @@
 #include "job.h"
 
+#include <atomic>
 #include <utility>
+
+#include "mutex.h"
 
 namespace switchml {
 namespace {
@@ -9,42 +12,55 @@ std::atomic<JobId> next_id{0};
 
 }  // namespace
 
+// Status of a job. `mutex` guards the callback, and orders the end with the waits for it; the
+// status is read without it.
+struct Job::State {
+  std::atomic<JobStatus> status{INIT};
+  lab::Mutex mutex;
+  lab::Condition ended;
+  std::function<void()> callback LAB_GUARDED_BY(mutex);
+};
+
 Job::Job(Tensor tensor, JobType job_type, ExtraJobInfo extra_job_info)
     : id_(next_id++),
       tensor_(tensor),
       job_type_(job_type),
       extra_job_info_(extra_job_info),
-      job_status_(INIT) {}
+      state_(std::make_unique<State>()) {}
+
+Job::~Job() = default;
 
 void Job::WaitToComplete() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  done_.wait(lock, [this] { return job_status_ >= FINISHED; });
+  lab::MutexLock lock(state_->mutex);
+  state_->ended.Wait(lock, [this] { return state_->status >= FINISHED; });
 }
 
 void Job::CallAtEnd(std::function<void()> callback) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  if (job_status_ < FINISHED) {
-    at_end_ = std::move(callback);
+  State& state = *state_;
+  lab::MutexLock lock(state.mutex);
+  if (state.status < FINISHED) {
+    state.callback = std::move(callback);
     return;
   }
-  lock.unlock();
+  lock.Unlock();
   callback();
 }
 
-JobStatus Job::GetJobStatus() { return job_status_; }
+JobStatus Job::GetJobStatus() { return state_->status; }
 
 void Job::SetJobStatus(JobStatus job_status) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  if (job_status <= job_status_ || job_status_ == FINISHED) {
+  State& state = *state_;
+  lab::MutexLock lock(state.mutex);
+  if (job_status <= state.status || state.status == FINISHED) {
     return;
   }
-  job_status_ = job_status;
+  state.status = job_status;
   if (job_status < FINISHED) {
     return;
   }
-  const auto callback = std::exchange(at_end_, nullptr);
-  lock.unlock();
-  done_.notify_all();
+  const auto callback = std::exchange(state.callback, nullptr);
+  lock.Unlock();
+  state.ended.NotifyAll();
   if (callback) {
     callback();
   }

@@ -10,15 +10,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// So many connections of strangers may wait beside those of all workers. Beyond it the oldest goes:
-// a worker says hello at once, and is never among the oldest for long.
+// Connections of strangers that may wait beside those of all workers. The oldest one is closed for
+// each further one: a worker sends its hello at once, so it is never among the oldest for long.
 constexpr size_t kMaxStrangers = 64;
 
 }  // namespace
 
-Lobby::Lobby(std::vector<Fd> listeners, std::chrono::milliseconds patience, size_t workers)
+Lobby::Lobby(std::vector<Fd> listeners, std::chrono::milliseconds hello_timeout, size_t workers)
     : listeners_(std::move(listeners)),
-      patience_(patience),
+      hello_timeout_(hello_timeout),
       most_waiting_(workers + kMaxStrangers),
       accept_from_(Clock::now()) {}
 
@@ -32,10 +32,10 @@ void Lobby::Watch(std::vector<pollfd>& entries) const {
   }
 }
 
-std::vector<Lobby::Guest> Lobby::Serve(const pollfd* entries) {
-  std::vector<Guest> guests;
+std::vector<Lobby::Arrival> Lobby::Serve(const pollfd* entries) {
+  std::vector<Arrival> arrivals;
   const pollfd* const first = entries + listeners_.size();
-  const TimePoint overdue = Clock::now() - patience_;
+  const TimePoint overdue = Clock::now() - hello_timeout_;
   for (size_t i = 0; i < waiting_.size(); ++i) {
     auto& connection = waiting_[i];
     if (first[i].revents != 0 && !ReadHello(*connection)) {
@@ -44,7 +44,7 @@ std::vector<Lobby::Guest> Lobby::Serve(const pollfd* entries) {
       Hello hello;
       std::memcpy(&hello, connection->payload().data(), sizeof hello);
       connection->Release();
-      guests.push_back({hello, std::move(connection)});
+      arrivals.push_back({hello, std::move(connection)});
     } else if (connection->accepted_at() <= overdue) {
       connection.reset();
     }
@@ -55,18 +55,17 @@ std::vector<Lobby::Guest> Lobby::Serve(const pollfd* entries) {
       AcceptAll(listeners_[i]);
     }
   }
-  return guests;
+  return arrivals;
 }
 
 TimePoint Lobby::NextDeadline() const {
   TimePoint next = TimePoint::max();
   if (!waiting_.empty()) {
-    next = waiting_.front()->accepted_at() + patience_;
+    next = waiting_.front()->accepted_at() + hello_timeout_;
   }
   return accept_from_ > Clock::now() ? std::min(next, accept_from_) : next;
 }
 
-// False where this is no worker.
 bool Lobby::ReadHello(Connection& connection) {
   Connection::Event event = connection.Read();
   if (event == Connection::Event::kHeader) {
@@ -87,7 +86,7 @@ void Lobby::AcceptAll(const Fd& listener) {
     waiting_.push_back(std::make_unique<Connection>(std::move(fd)));
   }
   if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-    // The listener stays readable: without a pause the thread would spin.
+    // The listener stays readable, so without a pause the thread would spin.
     accept_from_ = Clock::now() + std::chrono::milliseconds(100);
   }
 }

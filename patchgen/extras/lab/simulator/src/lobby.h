@@ -1,4 +1,5 @@
-// Connections that have not said who they are: port scanners, garbage, and workers for a moment.
+// The connections that have not sent a hello yet: workers that have just connected, and strangers
+// such as port scanners.
 #ifndef SWITCHML_SRC_LOBBY_H_
 #define SWITCHML_SRC_LOBBY_H_
 
@@ -14,36 +15,45 @@
 
 namespace switchml {
 
+// The way of a connection to its group:
+//
+//   1. Accepts connections, and reads their hello.
+//   2. Hands over a connection with its hello: see Serve().
+//   3. Closes a connection that sends anything else, or has sent no hello in time. Beyond the room
+//      for all workers and 64 strangers, it closes the oldest one.
+//
+// Only the aggregator's thread calls it. There is no mutex.
 class Lobby {
  public:
-  struct Guest {
+  // A connection that has sent its hello.
+  struct Arrival {
     Hello hello;
     std::unique_ptr<Connection> connection;
   };
 
-  // A connection without a complete hello after `patience` is closed. `workers`: those that may
-  // come at once.
-  Lobby(std::vector<Fd> listeners, std::chrono::milliseconds patience, size_t workers);
+  // `workers`: how many may connect at once.
+  Lobby(std::vector<Fd> listeners, std::chrono::milliseconds hello_timeout, size_t workers);
 
   uint16_t port() const { return LocalPort(listeners_[0]); }
 
-  // Appends what to poll for.
+  // Appends entries for poll(2).
   void Watch(std::vector<pollfd>& entries) const;
 
-  // Takes the entries that Watch() appended, and returns those who have said hello.
-  std::vector<Guest> Serve(const pollfd* entries);
+  // Serves the entries that Watch() appended. Returns the connections that have sent their hello.
+  std::vector<Arrival> Serve(const pollfd* entries);
 
-  // When Serve() must be called, at the latest.
+  // Time at which Serve() must be called at the latest.
   TimePoint NextDeadline() const;
 
  private:
+  // False if this is no worker.
   static bool ReadHello(Connection& connection);
   void AcceptAll(const Fd& listener);
 
   const std::vector<Fd> listeners_;
-  const std::chrono::milliseconds patience_;
+  const std::chrono::milliseconds hello_timeout_;
   const size_t most_waiting_;
-  TimePoint accept_from_;
+  TimePoint accept_from_;  // later than now while descriptors or memory are short
   std::vector<std::unique_ptr<Connection>> waiting_;  // oldest first
 };
 

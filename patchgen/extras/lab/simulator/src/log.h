@@ -8,7 +8,7 @@
 namespace switchml {
 
 inline void Log(const std::string& message) {
-  // One call, so that lines of several threads and processes stay whole.
+  // One call, so that lines of several threads and processes do not mix.
   std::fputs(("switchml simulator: " + message + "\n").c_str(), stderr);
 }
 

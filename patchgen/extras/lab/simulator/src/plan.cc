@@ -5,8 +5,8 @@
 namespace switchml {
 namespace {
 
-// A chunk is answered when it has arrived whole from all workers, so small chunks keep the links of
-// workers that are not in step busy. Chunks of 16 KiB cost more calls than they save.
+// A chunk is answered when it has arrived from all workers, so small chunks keep links busy when
+// workers are not in step. Chunks of 16 KiB would cost more system calls than they save.
 constexpr uint64_t kMaxChunkPackets = 64;
 constexpr uint64_t kMaxChunkNumel = 1 << 13;  // 32 KiB, unless one packet is larger
 

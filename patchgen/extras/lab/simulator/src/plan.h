@@ -1,4 +1,5 @@
-// Plan of a job in packets, chunks and steps: the same on all workers and the aggregator.
+// The plan of a job in packets, chunks and steps, which all workers and the aggregator compute
+// alike.
 #ifndef SWITCHML_SRC_PLAN_H_
 #define SWITCHML_SRC_PLAN_H_
 
@@ -8,15 +9,15 @@
 
 namespace switchml {
 
-// A run of elements.
+// Consecutive elements.
 struct Range {
   uint64_t offset;
   uint64_t numel;
 };
 
-// Packets of a row: each worker thread of the real library has one contiguous slice; the first
-// numel % threads slices have one element more. A slice is cut into packets, of which the last may
-// be short.
+// Packets of a tensor. Each worker thread of the real library has one contiguous slice; the first
+// numel % threads slices have one element more. Each slice consists of packets; its last packet may
+// be short. It never changes, so any thread may call it.
 class PacketLayout {
  public:
   PacketLayout(uint64_t numel, uint16_t threads, uint64_t packet_numel);
@@ -33,7 +34,7 @@ class PacketLayout {
   uint64_t packets_;
 };
 
-// A run of packets that travels in one message.
+// Consecutive packets, which are sent in one message.
 struct Chunk {
   uint64_t first_packet;
   uint64_t packets;
@@ -48,13 +49,15 @@ struct Step {
   uint64_t chunk;
 };
 
-// A job's steps, in the order in which every worker sends them. Exponents of a chunk go kLookahead
-// chunks ahead of its data, so that nobody waits for them in the middle of a job.
+// A job's steps, in the order in which every worker sends them. The exponents of a chunk are sent
+// kLookahead chunks before its data, so no worker waits for them in the middle of a job. It never
+// changes, so any thread may call it.
 class JobPlan {
  public:
-  // It bounds what a worker has under way to 512 KiB. More only fills the queues of a slow link:
-  // the first data of the next job waits for exponents that stand at their ends, and the link
-  // idles. Less would not fill a link of 10 Gbit/s whose answers take 0.4 ms.
+  // Limits the data of a worker that is under way to 512 KiB. More data would only fill the queues
+  // of a slow link: the first data of the next job needs exponents, which would wait at the ends of
+  // these queues while the link idles. Less data would not fill a link of 10 Gbit/s whose answers
+  // take 0.4 ms.
   static constexpr uint64_t kLookahead = 16;
 
   JobPlan(uint64_t numel, bool quantized, uint16_t threads, uint64_t packet_numel);
@@ -66,8 +69,8 @@ class JobPlan {
   Chunk chunk(uint64_t index) const;
   Step step(uint64_t index) const;
 
-  // How many answers a worker must have before it sends step `index`. It bounds what the
-  // aggregator holds for a worker to 2 * kLookahead chunks.
+  // Number of answers that a worker must have before it sends step `index`. It limits the answers
+  // that the aggregator keeps for a worker to 2 * kLookahead chunks.
   uint64_t AnswersNeeded(uint64_t index) const;
 
  private:

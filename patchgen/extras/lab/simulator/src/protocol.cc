@@ -45,7 +45,7 @@ Hello MakeHello(const GeneralConfig& config) {
   return hello;
 }
 
-std::string Invalid(const Hello& hello) {
+std::string InvalidReason(const Hello& hello) {
   const auto text = [](uint64_t value) { return " " + std::to_string(value); };
   if (hello.num_workers == 0) {
     return "num_workers is 0";
@@ -66,7 +66,7 @@ std::string Invalid(const Hello& hello) {
                    text(kMaxPacketNumel);
 }
 
-std::string Misfit(const Hello& hello, uint16_t num_workers, const std::string& where) {
+std::string UnsuitedReason(const Hello& hello, uint16_t num_workers, const std::string& where) {
   if (hello.magic != kMagic) {
     return "not a worker, or one with another byte order";
   }
@@ -77,10 +77,10 @@ std::string Misfit(const Hello& hello, uint16_t num_workers, const std::string& 
       return text;
     }
   }
-  return Invalid(hello);
+  return InvalidReason(hello);
 }
 
-std::string Disagreement(const Hello& ours, const Hello& theirs) {
+std::string MismatchReason(const Hello& ours, const Hello& theirs) {
   const std::string there = RankName(ours.rank);
   if (theirs.quantizer != ours.quantizer) {
     return "prepostprocessor is " + PrepostprocessorName(theirs.quantizer) + " here and " +
@@ -108,7 +108,7 @@ JobHeader MakeJobHeader(const Tensor& tensor, AllReduceOperation operation) {
   return {tensor.numel, static_cast<uint32_t>(tensor.data_type), static_cast<uint32_t>(operation)};
 }
 
-std::string Invalid(const JobHeader& job) {
+std::string InvalidReason(const JobHeader& job) {
   if (job.data_type != FLOAT32 && job.data_type != INT32) {
     return "unknown data type";
   }

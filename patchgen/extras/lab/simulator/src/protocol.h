@@ -1,9 +1,12 @@
-// Protocol of workers and aggregator.
+// The protocol between workers and aggregator.
 //
-// A connection carries frames, a header and a payload, in the byte order of the host. The worker
-// opens with a hello and is answered by welcome or refused. Each job is a job frame, then the steps
-// of its JobPlan, each answered by a frame of the same kind. A job without steps has its job frame
-// answered instead. goodbye is the worker's last frame, failed the aggregator's.
+// A connection carries frames, each of a header and a payload, in the byte order of the host.
+//
+//   1. The worker sends hello. The aggregator answers welcome or refused.
+//   2. The worker announces a job with a job frame.
+//   3. The worker sends a frame for each step of the job's JobPlan. The aggregator answers each
+//      with a frame of the same kind, and a job without steps with a job frame.
+//   4. The worker's last frame is goodbye. The aggregator's last frame after a fault is failed.
 #ifndef SWITCHML_SRC_PROTOCOL_H_
 #define SWITCHML_SRC_PROTOCOL_H_
 
@@ -19,7 +22,7 @@
 namespace switchml {
 
 enum class FrameKind : uint32_t {
-  // With a byte that text never has, so that other protocols are told apart at once.
+  // Has a byte that text never has, so that text protocols are recognized at once.
   kHello = 0x5357ff01,
   kWelcome,
   kRefused,
@@ -37,12 +40,12 @@ struct FrameHeader {
 };
 
 constexpr uint32_t kProtocolVersion = 2;
-constexpr uint32_t kMaxTextBytes = 1024;  // of the reason in refused and failed
+constexpr uint32_t kMaxTextBytes = 1024;  // of the reason in a refused or failed frame
 
-// Who a worker is, and what it must have in common with the others; the limit may differ.
+// Identity of a worker, and the settings that all workers must share, except the limit.
 struct Hello {
   uint64_t magic;
-  uint64_t limit_ms;  // how long it waits for the others
+  uint64_t limit_ms;  // how long it waits for the other workers
   uint64_t packet_numel;
   uint32_t version;
   uint32_t max_outstanding_packets;
@@ -59,33 +62,33 @@ struct JobHeader {
   uint32_t operation;
 };
 
-// They are sent as they lie in memory, and so must not have padding.
+// These are sent as bytes, so they must not have padding.
 static_assert(std::has_unique_object_representations_v<FrameHeader>);
 static_assert(std::has_unique_object_representations_v<Hello>);
 static_assert(std::has_unique_object_representations_v<JobHeader>);
 
 Hello MakeHello(const GeneralConfig& config);
 
-// The value of a configuration, or of the hello made from it, that no worker can have; empty where
-// there is none.
-std::string Invalid(const Hello& hello);
+// Reason why no worker can have this hello, or the configuration that it is made from; empty if one
+// can.
+std::string InvalidReason(const Hello& hello);
 
-// Reason why a worker with hello `theirs` does not fit to one with `ours`; empty where it does.
-std::string Disagreement(const Hello& ours, const Hello& theirs);
+// Reason why workers with these hellos cannot sum together; empty if they can.
+std::string MismatchReason(const Hello& ours, const Hello& theirs);
 
 JobHeader MakeJobHeader(const Tensor& tensor, AllReduceOperation operation);
-// The value of a job that cannot be carried out; empty where there is none.
-std::string Invalid(const JobHeader& job);
+// Reason why a job cannot be done; empty if it can.
+std::string InvalidReason(const JobHeader& job);
 std::string Describe(const JobHeader& job);
 JobPlan MakePlan(const JobHeader& job, const Hello& hello);
 
 FrameHeader StepHeader(const JobPlan& plan, const Step& step);
 
-// Reason why a worker cannot be one of so many, whoever the others are; empty where it can. `where`
-// names the source of their number.
-std::string Misfit(const Hello& hello, uint16_t num_workers, const std::string& where);
+// Reason why a worker cannot be one of `num_workers`, whatever the other workers have; empty if
+// it can. `where` names the source of `num_workers` in the reason.
+std::string UnsuitedReason(const Hello& hello, uint16_t num_workers, const std::string& where);
 
-// Limit of the wait for the others: at least a millisecond, at most a year.
+// Limit of the wait for the other workers: at least a millisecond, at most a year.
 std::chrono::milliseconds JobLimit(const GeneralConfig& config);
 std::chrono::milliseconds JobLimit(const Hello& hello);
 

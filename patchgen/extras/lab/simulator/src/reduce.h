@@ -1,4 +1,4 @@
-// The switch's arithmetic: what the aggregator does with one message of each worker.
+// The switch's arithmetic: how the aggregator combines one message of each worker.
 #ifndef SWITCHML_SRC_REDUCE_H_
 #define SWITCHML_SRC_REDUCE_H_
 
@@ -9,7 +9,7 @@ namespace switchml {
 
 using Words = std::vector<uint32_t>;
 
-// Functions that take `words` into `result`, element by element; both have the same size.
+// Each combines `words` with `result` into `result`, element by element; both have the same size.
 void AddInt32(const Words& words, Words& result);  // wraps around
 void AddFloat32(const Words& words, Words& result);
 void MaxInt32(const Words& words, Words& result);

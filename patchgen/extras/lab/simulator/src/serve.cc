@@ -1,4 +1,4 @@
-// switchml-aggregator: the aggregator as a program.
+// switchml-aggregator: the aggregator as a program. Its main thread serves; a signal ends it.
 #include <signal.h>
 #include <sys/signalfd.h>
 
@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "aggregator.h"
+#include "counters.h"
 #include "log.h"
 #include "socket.h"
-#include "tally.h"
 
 namespace {
 
@@ -25,7 +25,7 @@ struct Options {
   std::string json;
 };
 
-uint16_t Number(const std::string& option, const std::string& text, long least) {
+uint16_t ParseNumber(const std::string& option, const std::string& text, long least) {
   constexpr long kMost = 65535;
   const bool digits =
       !text.empty() && text.size() <= 5 && text.find_first_not_of("0123456789") == text.npos;
@@ -37,8 +37,8 @@ uint16_t Number(const std::string& option, const std::string& text, long least) 
   return static_cast<uint16_t>(number);
 }
 
-// HOST:PORT, where an address of IPv6 may stand in brackets.
-Endpoint Address(const std::string& option, const std::string& text) {
+// Parses HOST:PORT. An address of IPv6 may have brackets.
+Endpoint ParseAddress(const std::string& option, const std::string& text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0) {
     throw std::runtime_error(option + ": " + text + " is not HOST:PORT");
@@ -47,19 +47,19 @@ Endpoint Address(const std::string& option, const std::string& text) {
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
   }
-  return {host, Number(option, text.substr(colon + 1), 0)};
+  return {host, ParseNumber(option, text.substr(colon + 1), 0)};
 }
 
-Options Read(const std::vector<std::string>& arguments) {
+Options ParseOptions(const std::vector<std::string>& arguments) {
   Options options;
   for (const std::string& argument : arguments) {
     const std::size_t equals = argument.find('=');
     const std::string name = argument.substr(0, equals);
     const std::string value = equals == std::string::npos ? "" : argument.substr(equals + 1);
     if (name == "--listen") {
-      options.listen = Address(name, value);
+      options.listen = ParseAddress(name, value);
     } else if (name == "--workers") {
-      options.workers = Number(name, value, 1);
+      options.workers = ParseNumber(name, value, 1);
     } else if (name == "--json") {
       options.json = value;
     } else {
@@ -72,7 +72,7 @@ Options Read(const std::vector<std::string>& arguments) {
   return options;
 }
 
-void Write(const std::string& path, const std::string& text) {
+void WriteFile(const std::string& path, const std::string& text) {
   std::ofstream file(path);
   file << text;
   file.close();
@@ -97,7 +97,7 @@ void Serve(const Options& options) {
   std::cout << R"({"listening": ")" << listening.Text() << R"("})" << std::endl;
   aggregator.Run(end);
   if (!options.json.empty()) {
-    Write(options.json, switchml::Json(aggregator.tally()));
+    WriteFile(options.json, switchml::Json(aggregator.counters()));
   }
 }
 
@@ -105,7 +105,7 @@ void Serve(const Options& options) {
 
 int main(int count, char** arguments) {
   try {
-    Serve(Read({arguments + 1, arguments + count}));
+    Serve(ParseOptions({arguments + 1, arguments + count}));
   } catch (const std::exception& error) {
     switchml::Log(error.what());
     return EXIT_FAILURE;

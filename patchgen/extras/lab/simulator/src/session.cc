@@ -13,16 +13,16 @@ Session::Session(const GeneralConfig& config, bool external_aggregator, Stats& s
     : rank_(config.rank),
       instant_(config.instant_job_completion),
       stats_(stats),
-      host_(),
+      aggregator_(),
       worker_([&] {
         const Endpoint endpoint{config.controller_ip_str, config.controller_port};
         const Hello hello = MakeHello(config);
         const auto limit = JobLimit(config);
         if (config.rank == 0 && !external_aggregator) {
-          host_.emplace(endpoint, hello);
+          aggregator_.emplace(endpoint, hello);
         }
         return Worker(endpoint, hello, limit, stats_, [this] {
-          const std::lock_guard<std::mutex> lock(mutex_);
+          const lab::MutexLock lock(mutex_);
           End(FINISHED);
         });
       }()),
@@ -30,7 +30,7 @@ Session::Session(const GeneralConfig& config, bool external_aggregator, Stats& s
 
 void Session::Submit(std::shared_ptr<Job> job) {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const lab::MutexLock lock(mutex_);
     if (!stopping_) {
       job->SetJobStatus(QUEUED);
       queue_.push_back(std::move(job));
@@ -40,17 +40,17 @@ void Session::Submit(std::shared_ptr<Job> job) {
     job->SetJobStatus(FAILED);
     return;
   }
-  submitted_.notify_one();
+  submitted_.NotifyOne();
 }
 
 void Session::WaitForAll() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  idle_.wait(lock, [this] { return queue_.empty(); });
+  lab::MutexLock lock(mutex_);
+  idle_.Wait(lock, [this]() LAB_REQUIRES(mutex_) { return queue_.empty(); });
 }
 
 void Session::Stop() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const lab::MutexLock lock(mutex_);
     if (!stopping_) {
       stopping_ = true;
       if (!queue_.empty()) {
@@ -58,17 +58,17 @@ void Session::Stop() {
       }
     }
   }
-  submitted_.notify_one();
+  submitted_.NotifyOne();
   if (thread_.joinable()) {
     thread_.join();
   }
-  host_.reset();
+  aggregator_.reset();
 }
 
 void Session::Run() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  lab::MutexLock lock(mutex_);
   for (;;) {
-    submitted_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+    submitted_.Wait(lock, [this]() LAB_REQUIRES(mutex_) { return stopping_ || !queue_.empty(); });
     if (queue_.empty()) {
       break;
     }
@@ -77,24 +77,22 @@ void Session::Run() {
       continue;
     }
     const std::shared_ptr<Job> next = begun_ < queue_.size() ? queue_[begun_++] : nullptr;
-    lock.unlock();
-    CarryOut(next.get());
-    lock.lock();
+    lock.Unlock();
+    DoNext(next.get());
+    lock.Lock();
   }
-  lock.unlock();
+  lock.Unlock();
   if (failure_.empty()) {
     try {
       worker_.SayGoodbye();
     } catch (const std::exception&) {
-      // The others see the connection close.
+      // The other workers see the connection close.
     }
   }
   worker_.Disconnect();
 }
 
-// Begins the next job, if there is one, so that no processor waits for the last answers of the job
-// before. Else finishes the oldest.
-void Session::CarryOut(const Job* next) {
+void Session::DoNext(const Job* next) {
   try {
     if (next != nullptr) {
       worker_.Begin(next->tensor_, next->extra_job_info_.allreduce_operation);
@@ -109,8 +107,6 @@ void Session::CarryOut(const Job* next) {
   Log("rank " + std::to_string(rank_) + ": this and all later jobs fail: " + failure_);
 }
 
-// Ends the oldest job. Called under the lock, so that who has waited for the job does not find it
-// queued in Stop().
 void Session::End(JobStatus status) {
   if (status == FINISHED) {
     stats_.IncJobsFinishedNum();
@@ -119,7 +115,7 @@ void Session::End(JobStatus status) {
   queue_.pop_front();
   begun_ -= std::min<size_t>(begun_, 1);
   if (queue_.empty()) {
-    idle_.notify_all();
+    idle_.NotifyAll();
   }
 }
 

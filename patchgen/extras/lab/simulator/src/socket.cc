@@ -26,8 +26,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Which descriptors are ours, by number: the handler of a forked child may only look at memory
-// that needs no lock. A descriptor beyond the table is merely inherited.
+// Whether each descriptor belongs to an Fd, by its number. Atomics, because the handler of a forked
+// child must not take a lock. A child merely inherits descriptors beyond the table.
 std::array<std::atomic<bool>, 65536> owned_fds;
 
 void CloseInChild() {
@@ -67,13 +67,13 @@ void SetOption(const Fd& fd, int level, int option, int value = 1) {
   setsockopt(fd.get(), level, option, &value, sizeof value);
 }
 
-// The port of an address of IPv4 or IPv6, in the order of the network.
+// Port of an address of IPv4 or IPv6, in network order.
 in_port_t& PortOf(sockaddr& address) {
   return address.sa_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(address).sin6_port
                                        : reinterpret_cast<sockaddr_in&>(address).sin_port;
 }
 
-// True where one from `first` on is the same.
+// True if an address before this one, from `first` on, is the same.
 bool IsRepeated(const addrinfo& address, const addrinfo* first) {
   const auto text = [](const addrinfo& one) {
     std::array<char, NI_MAXHOST> host{};
@@ -103,7 +103,7 @@ int ConnectOnce(const Fd& fd, const addrinfo& address, TimePoint deadline) {
   return error;
 }
 
-// True for a socket that is connected to itself, as may be on a port that the system hands out.
+// True if the socket is connected to itself, which can happen on a port that the system chooses.
 bool ConnectedToItself(const Fd& fd) {
   sockaddr_storage local{};
   sockaddr_storage remote{};
@@ -161,7 +161,7 @@ std::vector<Fd> Listen(const Endpoint& endpoint) {
   int error = 0;
   for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
     if (IsRepeated(*address, found.get())) {
-      continue;  // a name may stand in two files
+      continue;  // a name may be in two of the system's files
     }
     PortOf(*address->ai_addr) = htons(port);
     Fd fd = NewSocket(*address);
@@ -170,13 +170,13 @@ std::vector<Fd> Listen(const Endpoint& endpoint) {
     }
     if (fd && bind(fd.get(), address->ai_addr, address->ai_addrlen) == 0 &&
         listen(fd.get(), SOMAXCONN) == 0) {
-      port = LocalPort(fd);  // of all addresses
+      port = LocalPort(fd);  // the same for all addresses
       listeners.push_back(std::move(fd));
     } else if (error == 0 || errno == EADDRINUSE) {
       error = errno;
     }
   }
-  // A name may have addresses that are not here, or a family that this system has not.
+  // A name may have addresses of other machines, or of a family that this system lacks.
   if (listeners.empty() || error == EADDRINUSE) {
     throw LinkError("cannot listen on " + endpoint.Text() + ": " + std::strerror(error));
   }
@@ -200,7 +200,7 @@ Fd Connect(const Endpoint& endpoint, TimePoint deadline) {
     for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
       const TimePoint now = std::chrono::steady_clock::now();
       Fd fd = NewSocket(*address);
-      // One that does not answer leaves time for the next.
+      // An address that does not answer leaves time for the next one.
       const TimePoint limit = address->ai_next == nullptr ? deadline : now + (deadline - now) / 2;
       error = fd ? ConnectOnce(fd, *address, limit) : errno;
       if (error == 0 && ConnectedToItself(fd)) {

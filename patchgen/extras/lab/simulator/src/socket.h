@@ -15,8 +15,8 @@ namespace switchml {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
-// Owns a descriptor. A forked child closes its copy at once: were it kept open, the others would
-// not see this process die.
+// Owns a descriptor. A forked child closes its copy at once; otherwise the other workers would not
+// see this process end. One thread uses an Fd at a time.
 class Fd {
  public:
   Fd() = default;
@@ -33,7 +33,7 @@ class Fd {
   int fd_ = -1;
 };
 
-// The connection is of no use any more. What it says is for the user.
+// Failure of a connection, with a message for the user.
 class LinkError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -46,17 +46,18 @@ struct Endpoint {
   std::string Text() const;
 };
 
-// One for each address of the host that is here. Throws LinkError. Port 0 takes a free one.
+// Listens on each address of the host that this machine has. Port 0 takes a free port. Throws
+// LinkError.
 std::vector<Fd> Listen(const Endpoint& endpoint);
 
 // The port of a socket. Throws LinkError.
 uint16_t LocalPort(const Fd& fd);
 
-// Tries until `deadline`, as the peer may not listen yet. Throws LinkError.
+// Tries again until `deadline`, because the peer may not listen yet. Throws LinkError.
 Fd Connect(const Endpoint& endpoint, TimePoint deadline);
 
-// An empty Fd where nobody waits to be accepted. A peer whose machine has vanished is noticed
-// within two minutes.
+// Accepts a connection; an empty Fd if there is none. The connection breaks within two minutes if
+// the peer's machine has vanished.
 Fd Accept(const Fd& listener);
 
 enum class Transfer { kDone, kBlocked, kClosed };
@@ -71,12 +72,12 @@ struct Bytes {
   size_t size;
 };
 
-// Non-blocking system calls, which may move less than asked for. SendParts sends the two parts
-// as one message, without its first `skip` bytes.
+// Non-blocking system calls, which may transfer fewer bytes. SendParts sends the two parts as one
+// message, without its first `skip` bytes.
 TransferResult SendParts(const Fd& socket, Bytes first, Bytes second, size_t skip);
 TransferResult Receive(const Fd& socket, void* data, size_t bytes);
 
-// False at the deadline. `events` as for poll(2).
+// Waits for `events`, as poll(2). False at the deadline.
 bool WaitFor(const Fd& fd, short events, TimePoint deadline);
 
 // Milliseconds until `deadline`, rounded up, for poll(2).

@@ -12,7 +12,7 @@
 
 namespace switchml {
 
-// Milliseconds that a start may take, as the program says. It links with this name.
+// Limit of a start in milliseconds. The program sets it: it links with this name.
 std::atomic<long long> start_limit{0};
 
 namespace {
@@ -22,13 +22,13 @@ using std::chrono::milliseconds;
 
 constexpr WorkerTid kThread = 0;
 
-// The aggregator waits for `limit`, and then says for whom. Only where it says nothing either does
-// the worker give up by itself.
-milliseconds Patience(milliseconds limit) {
+// Longer than `limit`, after which the aggregator reports the late workers. The worker fails by
+// itself only if that report does not come.
+milliseconds AnswerTimeout(milliseconds limit) {
   return limit + std::clamp(limit / 10, milliseconds(100), milliseconds(1000));
 }
 
-// As in the fixed library.
+// The limit of a start, as in the fixed client library.
 milliseconds StartLimit(milliseconds limit) {
   const milliseconds set(start_limit);
   return set.count() > 0 ? std::min(set, limit) : limit;
@@ -51,21 +51,21 @@ Worker::Worker(const Endpoint& endpoint, const Hello& hello, milliseconds limit,
   if (answer.kind != FrameKind::kWelcome || answer.bytes != 0) {
     throw LinkError("what listens on " + endpoint.Text() + " is no aggregator");
   }
-  limit_ = Patience(limit);
+  limit_ = AnswerTimeout(limit);
 }
 
 void Worker::Begin(const Tensor& tensor, AllReduceOperation operation) {
-  while (begun_.size() > 1) {
+  while (pending_.size() > 1) {
     ReceiveNext();
   }
   const JobHeader job = MakeJobHeader(tensor, operation);
-  begun_.push_back({tensor, MakePlan(job, hello_), jobs_++, 0});
-  const Begun& own = begun_.back();
+  pending_.push_back({tensor, MakePlan(job, hello_), jobs_++, 0});
+  const PendingJob& own = pending_.back();
   Append({FrameKind::kJob, sizeof job, own.number}, &job);
   for (uint64_t index = 0; index < own.plan.steps(); ++index) {
-    // Answers flow back while steps still go out: who lets them lie makes the aggregator wait.
+    // Answers arrive while steps are still being sent. Reading them keeps the aggregator going.
     while (own.answers < own.plan.AnswersNeeded(index) ||
-           ((begun_.size() > 1 || own.answers < index) && Readable())) {
+           ((pending_.size() > 1 || own.answers < index) && Readable())) {
       ReceiveNext();
     }
     SendStep(own.plan, index, tensor);
@@ -73,13 +73,13 @@ void Worker::Begin(const Tensor& tensor, AllReduceOperation operation) {
 }
 
 void Worker::Finish() {
-  for (const size_t before = begun_.size(); begun_.size() == before;) {
+  for (const size_t before = pending_.size(); pending_.size() == before;) {
     ReceiveNext();
   }
 }
 
 void Worker::ReceiveNext() {
-  Begun& oldest = begun_.front();
+  PendingJob& oldest = pending_.front();
   if (oldest.plan.steps() == 0) {
     Flush();
     ReceiveAnswer({FrameKind::kJob, 0, oldest.number}, nullptr, 0);
@@ -87,7 +87,7 @@ void Worker::ReceiveNext() {
     ReceiveStep(oldest.plan, oldest.answers, oldest.tensor);
   }
   if (++oldest.answers >= oldest.plan.steps()) {
-    begun_.pop_front();
+    pending_.pop_front();
     finished_();
   }
 }
@@ -104,24 +104,24 @@ void Worker::SendStep(const JobPlan& plan, uint64_t index, const Tensor& tensor)
     return;
   }
   const float* const in = static_cast<const float*>(tensor.in_ptr);
-  fixed_.resize(std::max<size_t>(fixed_.size(), chunk.elements.numel));
+  fixed_point_.resize(std::max<size_t>(fixed_point_.size(), chunk.elements.numel));
   for (uint64_t i = 0; i < chunk.packets; ++i) {
     const Range packet = plan.layout().packet(chunk.first_packet + i);
     const float* const values = in + packet.offset;
     if (step.kind == StepKind::kExponents) {
-      fixed_[i] = PacketExponent(values, packet.numel);
+      fixed_point_[i] = PacketExponent(values, packet.numel);
     } else {
       const auto& exponents = exponents_[step.chunk % JobPlan::kLookahead];
       const float factor = ScalingFactor(static_cast<int16_t>(exponents[i]), hello_.num_workers);
       QuantizePacket(values, packet.numel, factor, hello_.num_workers,
-                     &fixed_[packet.offset - chunk.elements.offset]);
+                     &fixed_point_[packet.offset - chunk.elements.offset]);
     }
   }
   if (step.kind == StepKind::kExponents) {
-    Append(header, fixed_.data());
+    Append(header, fixed_point_.data());
   } else {
     Append(header, nullptr);
-    Send({fixed_.data(), header.bytes});
+    Send({fixed_point_.data(), header.bytes});
   }
   stats_.AddTotalPktsSent(kThread, chunk.packets);
 }
@@ -142,8 +142,8 @@ void Worker::ReceiveStep(const JobPlan& plan, uint64_t index, const Tensor& tens
     ReceiveAnswer(expected, out, chunk.packets);
     return;
   }
-  fixed_.resize(std::max<size_t>(fixed_.size(), chunk.elements.numel));
-  ReceiveAnswer(expected, fixed_.data(), chunk.packets);
+  fixed_point_.resize(std::max<size_t>(fixed_point_.size(), chunk.elements.numel));
+  ReceiveAnswer(expected, fixed_point_.data(), chunk.packets);
   float* const values = static_cast<float*>(tensor.out_ptr) + chunk.elements.offset;
   const auto& exponents = exponents_[step.chunk % JobPlan::kLookahead];
   for (uint64_t i = 0; i < chunk.packets; ++i) {
@@ -151,7 +151,7 @@ void Worker::ReceiveStep(const JobPlan& plan, uint64_t index, const Tensor& tens
     const uint64_t begin = packet.offset - chunk.elements.offset;
     const auto exponent = static_cast<int16_t>(exponents[i]);
     const float factor = ScalingFactor(exponent, hello_.num_workers);
-    DequantizePacket(&fixed_[begin], packet.numel, factor, exponent, values + begin);
+    DequantizePacket(&fixed_point_[begin], packet.numel, factor, exponent, values + begin);
   }
 }
 
@@ -173,8 +173,8 @@ void Worker::Append(const FrameHeader& header, const void* payload) {
   }
 }
 
-// Sends what has been appended, and `tail`. It may block while the others are behind, and cannot
-// block for good: the aggregator holds answers that this worker has not read yet.
+// Sends the appended frames, and `tail`. It blocks while the other workers are behind, but not for
+// ever: the aggregator keeps the answers that this worker has not read yet.
 void Worker::Send(Bytes tail) {
   const size_t total = unsent_.size() + tail.size;
   TimePoint deadline = Deadline();
@@ -184,7 +184,7 @@ void Worker::Send(Bytes tail) {
     if (result.status == Transfer::kDone) {
       deadline = Deadline();
     } else if (result.status == Transfer::kClosed) {
-      break;  // the aggregator's reason is there to be read
+      break;  // the reason can be read from the socket
     } else if (!WaitFor(socket_, POLLOUT, deadline)) {
       stats_.AddTimeouts(kThread, 1);
       throw LinkError("the aggregator takes nothing for " + std::to_string(limit_.count()) + " ms");

@@ -1,4 +1,4 @@
-// Bytes that belong to somebody else, and integers in them.
+// Views of bytes, and the integers in them.
 #ifndef SOFTSWITCH_BYTES_H_
 #define SOFTSWITCH_BYTES_H_
 
@@ -7,12 +7,13 @@
 
 namespace softswitch {
 
+// Bytes that another object owns.
 struct Bytes {
   const std::uint8_t* data = nullptr;
   std::size_t size = 0;
 };
 
-// Integers of `Octets` octets in network order.
+// Reads and writes integers of `Octets` octets in network order.
 template <std::size_t Octets>
 inline std::uint64_t LoadBig(const std::uint8_t* from) {
   std::uint64_t value = 0;

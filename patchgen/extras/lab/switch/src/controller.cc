@@ -4,14 +4,14 @@
 #include <grpcpp/resource_quota.h>
 
 #include <deque>
-#include <mutex>
 #include <stdexcept>
 #include <utility>
 
 #include "controller.grpc.pb.h"
 #include "log.h"
-#include "meeting.h"
+#include "mutex.h"
 #include "registry.h"
+#include "rendezvous.h"
 
 namespace softswitch {
 namespace {
@@ -25,53 +25,57 @@ constexpr std::size_t kGroups = 64;
 constexpr auto kQuiet = std::chrono::seconds(10);
 constexpr int kAliveMs = 10'000;
 
-Status Refused(StatusCode code, const std::string& who, const std::string& why) {
-  Log("refused " + who + ": " + why);
-  return {code, "the software switch refuses " + who + ": " + why};
+Status Refused(StatusCode code, const std::string& caller, const std::string& reason) {
+  Log("refused " + caller + ": " + reason);
+  return {code, "the software switch refuses " + caller + ": " + reason};
 }
 
 std::size_t ElementsOf(switchml_proto::PacketSize size) {
   return softswitch::ElementsOf(static_cast<unsigned>(size));
 }
 
-// Which connections belong to the same group of workers: those that have met in a broadcast.
+// The groups of workers: connections that have met in a broadcast. Any thread of gRPC may call it;
+// `mutex_` guards the list.
 class Groups {
  public:
-  std::uint64_t Of(const std::string& peer) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+  // Group of a connection; 0 if it is in none.
+  std::uint64_t Of(const std::string& peer) LAB_EXCLUDES(mutex_) {
+    const lab::MutexLock lock(mutex_);
     for (const auto& [name, group] : members_) {
       if (name == peer) return group;
     }
     return 0;
   }
 
-  // The value of a broadcast names the group, as it names the session.
-  void Add(const std::string& peer, std::uint64_t group) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+  // Adds a connection. The group has the value of its broadcast, which is the session id.
+  void Add(const std::string& peer, std::uint64_t group) LAB_EXCLUDES(mutex_) {
+    const lab::MutexLock lock(mutex_);
     members_.emplace_front(peer, group);
     if (members_.size() > kGroups * kMaxWorkers) members_.pop_back();
   }
 
  private:
-  std::mutex mutex_;
-  std::deque<std::pair<std::string, std::uint64_t>> members_;
+  lab::Mutex mutex_;
+  std::deque<std::pair<std::string, std::uint64_t>> members_
+      LAB_GUARDED_BY(mutex_);  // newest first
 };
 
+// Broadcast and barrier. Threads of gRPC call it; each Rendezvous has its own mutex.
 class SyncService : public switchml_proto::Sync::Service {
  public:
-  SyncService(Meeting& broadcasts, Meeting& barriers, Groups& groups)
+  SyncService(Rendezvous& broadcasts, Rendezvous& barriers, Groups& groups)
       : broadcasts_(broadcasts), barriers_(barriers), groups_(groups) {}
 
   Status Barrier(ServerContext* context, const switchml_proto::BarrierRequest* request,
                  switchml_proto::BarrierResponse*) override {
-    Meeting::Caller caller;
-    caller.room = groups_.Of(context->peer());
+    Rendezvous::Caller caller;
+    caller.group = groups_.Of(context->peer());
     return Meet(barriers_, "a barrier", *context, request->num_workers(), caller).second;
   }
 
   Status Broadcast(ServerContext* context, const switchml_proto::BroadcastRequest* request,
                    switchml_proto::BroadcastResponse* response) override {
-    Meeting::Caller caller;
+    Rendezvous::Caller caller;
     caller.rank = request->rank();
     if (request->rank() == request->root()) caller.value = request->value();
     const std::string what = "rank " + std::to_string(request->rank());
@@ -79,7 +83,7 @@ class SyncService : public switchml_proto::Sync::Service {
       return Refused(StatusCode::INVALID_ARGUMENT, what,
                      "there are " + std::to_string(request->num_workers()) + " workers");
     }
-    // The root waits too: so nothing is left over where some rank never comes.
+    // The root waits too, so no value is kept for a rank that never comes.
     auto [value, status] = Meet(broadcasts_, what, *context, request->num_workers(), caller);
     if (status.ok()) {
       groups_.Add(context->peer(), value);
@@ -89,37 +93,39 @@ class SyncService : public switchml_proto::Sync::Service {
   }
 
  private:
-  static std::pair<std::uint64_t, Status> Meet(Meeting& meeting, const std::string& what,
+  static std::pair<std::uint64_t, Status> Meet(Rendezvous& meeting, const std::string& what,
                                                ServerContext& context, std::uint32_t workers,
-                                               Meeting::Caller& caller) {
+                                               Rendezvous::Caller& caller) {
     if (workers == 0 || workers > kMaxWorkers) {
-      const std::string why =
+      const std::string reason =
           std::to_string(workers) + " workers: the switch sums 1 to " + std::to_string(kMaxWorkers);
-      return {0, Refused(StatusCode::INVALID_ARGUMENT, what, why)};
+      return {0, Refused(StatusCode::INVALID_ARGUMENT, what, reason)};
     }
     caller.wanted = workers;
     caller.gone = [&context] { return context.IsCancelled(); };
-    const Meeting::Outcome outcome = meeting.Join(caller);
-    switch (outcome.end) {
-      case Meeting::End::kMet:
+    const Rendezvous::Outcome outcome = meeting.Join(caller);
+    switch (outcome.result) {
+      case Rendezvous::Result::kMet:
         return {outcome.value, Status::OK};
-      case Meeting::End::kGone:
-        return {0, Status(StatusCode::CANCELLED, outcome.why)};
-      case Meeting::End::kLate:
-        return {0, Refused(StatusCode::DEADLINE_EXCEEDED, what, outcome.why)};
+      case Rendezvous::Result::kGone:
+        return {0, Status(StatusCode::CANCELLED, outcome.reason)};
+      case Rendezvous::Result::kLate:
+        return {0, Refused(StatusCode::DEADLINE_EXCEEDED, what, outcome.reason)};
       default:
-        return {0, Refused(StatusCode::ABORTED, what, outcome.why)};
+        return {0, Refused(StatusCode::ABORTED, what, outcome.reason)};
     }
   }
 
-  Meeting& broadcasts_;
-  Meeting& barriers_;
+  Rendezvous& broadcasts_;
+  Rendezvous& barriers_;
   Groups& groups_;
 };
 
+// Sessions. Threads of gRPC call it. `mutex_` guards the registry, and is held while the data plane
+// applies a session: so sessions are applied in the order of the decisions.
 class SessionService : public switchml_proto::Session::Service {
  public:
-  SessionService(Plane& plane, Meeting& barriers, Groups& groups)
+  SessionService(DataPlane& plane, Rendezvous& barriers, Groups& groups)
       : plane_(plane), barriers_(barriers), groups_(groups) {}
 
   Status RdmaSession(ServerContext*, const switchml_proto::RdmaSessionRequest* request,
@@ -136,10 +142,10 @@ class SessionService : public switchml_proto::Session::Service {
                                      request->num_workers(),
                                      ElementsOf(request->packet_size()),
                                      {request->mac(), request->ipv4()}};
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const lab::MutexLock lock(mutex_);
     const Registry::Decision decision = registry_.Decide(application, [&] { return Running(); });
     if (decision.change == Registry::Change::kNone) {
-      return Refused(StatusCode::FAILED_PRECONDITION, who, decision.why);
+      return Refused(StatusCode::FAILED_PRECONDITION, who, decision.reason);
     }
     const bool fresh = decision.change == Registry::Change::kFresh;
     plane_.Apply(decision.session, fresh);
@@ -153,32 +159,33 @@ class SessionService : public switchml_proto::Session::Service {
   }
 
  private:
-  // A worker that has gone ends a session. On ports that do not tell, silence does.
+  // False if a worker of the session has disconnected, or no packet has come for a while: not every
+  // port notices a disconnect.
   bool Running() const {
     return !plane_.Broken() && std::chrono::steady_clock::now() - plane_.LastPacket() < kQuiet;
   }
 
-  Plane& plane_;
-  Meeting& barriers_;
+  DataPlane& plane_;
+  Rendezvous& barriers_;
   Groups& groups_;
-  std::mutex mutex_;
-  Registry registry_;
+  lab::Mutex mutex_;
+  Registry registry_ LAB_GUARDED_BY(mutex_);
 };
 
 }  // namespace
 
 class Controller::Parts {
  public:
-  Parts(Plane& plane, const std::string& address, std::chrono::milliseconds patience)
-      : broadcasts_(patience),
-        barriers_(patience),
+  Parts(DataPlane& plane, const std::string& address, std::chrono::milliseconds limit)
+      : broadcasts_(limit),
+        barriers_(limit),
         sync_(broadcasts_, barriers_, groups_),
         session_(plane, barriers_, groups_) {
     grpc::ServerBuilder builder;
     grpc::ResourceQuota quota;
     quota.SetMaxThreads(kThreads);
     builder.SetResourceQuota(quota);
-    // Two switches on one port would share the workers.
+    // Without this, two switches could listen on one port, and would share the workers.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kAliveMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kAliveMs);
@@ -196,8 +203,8 @@ class Controller::Parts {
   const std::string& address() const { return address_; }
 
  private:
-  Meeting broadcasts_;
-  Meeting barriers_;
+  Rendezvous broadcasts_;
+  Rendezvous barriers_;
   Groups groups_;
   SyncService sync_;
   SessionService session_;
@@ -205,8 +212,9 @@ class Controller::Parts {
   std::string address_;
 };
 
-Controller::Controller(Plane& plane, const std::string& address, std::chrono::milliseconds patience)
-    : parts_(std::make_unique<Parts>(plane, address, patience)) {}
+Controller::Controller(DataPlane& plane, const std::string& address,
+                       std::chrono::milliseconds limit)
+    : parts_(std::make_unique<Parts>(plane, address, limit)) {}
 
 Controller::~Controller() = default;
 

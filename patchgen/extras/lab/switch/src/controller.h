@@ -1,4 +1,5 @@
-// Controller that client libraries talk to before they send packets.
+// The controller of the switch: the gRPC services that client libraries call before they send
+// packets.
 #ifndef SOFTSWITCH_CONTROLLER_H_
 #define SOFTSWITCH_CONTROLLER_H_
 
@@ -6,18 +7,25 @@
 #include <memory>
 #include <string>
 
-#include "plane.h"
+#include "data_plane.h"
 
 namespace softswitch {
 
+// Requests of a client library before it sends packets:
+//
+//   1. The workers of a job exchange a session id: Sync.Broadcast.
+//   2. Each worker joins the session: Session.UdpSession. Rank 0 begins it.
+//   3. The workers wait for each other: Sync.Barrier. Then they send packets.
+//
+// The main thread makes and destroys it. Threads of gRPC, 256 at most, call the services.
 class Controller {
  public:
-  // Listens on `address`, as HOST:PORT. Callers wait for each other for `patience` at most.
-  // Throws std::runtime_error.
-  Controller(Plane& plane, const std::string& address, std::chrono::milliseconds patience);
+  // Listens on `address`, as HOST:PORT. Callers wait for each other for `limit` at most. Throws
+  // std::runtime_error.
+  Controller(DataPlane& plane, const std::string& address, std::chrono::milliseconds limit);
   ~Controller();
 
-  // HOST:PORT, with the port that the system chose if it was to choose.
+  // HOST:PORT, with the port that the system chose for port 0.
   const std::string& address() const;
 
  private:

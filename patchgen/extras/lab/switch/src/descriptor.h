@@ -1,4 +1,4 @@
-// Descriptors of files and memory that they show, owned.
+// Owners of file descriptors and of mapped memory. One thread uses each at a time.
 #ifndef SOFTSWITCH_DESCRIPTOR_H_
 #define SOFTSWITCH_DESCRIPTOR_H_
 
@@ -27,7 +27,7 @@ class Descriptor {
   int number_ = -1;
 };
 
-// Memory that is shared with whoever else has the file.
+// Mapping of a file, shared with other processes that map it.
 class Mapping {
  public:
   Mapping() = default;
@@ -50,7 +50,7 @@ class Mapping {
   std::size_t size_ = 0;
 };
 
-// Error of a failed system call, as `what: why`.
+// Describes errno after a failed system call, as `what: reason`.
 std::string Failure(const std::string& what);
 
 }  // namespace softswitch

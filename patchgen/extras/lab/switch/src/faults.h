@@ -1,4 +1,4 @@
-// Frames that are lost, doubled, overtaken or late, in one direction. No clock of its own.
+// Injected faults: frames that are lost, duplicated, overtaken or delayed in one direction.
 #ifndef SOFTSWITCH_FAULTS_H_
 #define SOFTSWITCH_FAULTS_H_
 
@@ -25,7 +25,7 @@ struct FaultPlan {
   double reorder = 0;
   Duration delay{};
   std::uint64_t seed = 1;
-  // Ports of which all frames are lost: those that come from it, and those that go to it.
+  // Ports whose frames are all lost: those from the first, and those to the second.
   std::optional<std::size_t> lose_from;
   std::optional<std::size_t> lose_to;
 
@@ -35,29 +35,35 @@ struct FaultPlan {
   }
 };
 
-// A frame on its way, with a worker's rank and where it came from or goes to.
-struct Parcel {
+// A frame on its way, with its worker's rank, and the port and queue that it comes from or goes to.
+struct FrameInTransit {
   std::size_t port = 0;
   std::uint16_t queue = 0;
   std::size_t rank = 0;
   std::vector<std::uint8_t> frame;
 };
 
+// The faults of one direction:
+//
+//   1. Take() loses a frame, or delays it, perhaps as two copies, or holds it while others pass.
+//   2. Give() hands out the frames whose delay is over.
+//
+// It has no clock: the caller passes the time. Only the thread of the data plane calls it.
 class Faults {
  public:
   explicit Faults(const FaultPlan& plan);
 
-  // Takes a frame. False where it is lost. Frames of the same port and slot never overtake each
-  // other, as a switch that sums needs a worker's packets for a slot in their order.
-  bool Take(Time now, Parcel parcel);
+  // Takes a frame. False if it is lost. Frames of the same port and slot never overtake each other,
+  // because the switch needs a worker's packets for a slot in their order.
+  bool Take(Time now, FrameInTransit transit);
 
-  // Forgets the frames that are on their way.
+  // Drops the frames that are on their way.
   void Drop();
 
-  // Gives out what is due.
-  void Give(Time now, const std::function<void(const Parcel&)>& out);
+  // Calls `out` with each frame that is due.
+  void Give(Time now, const std::function<void(const FrameInTransit&)>& out);
 
-  // When something will be due next, if there is anything.
+  // Time at which the next frame is due; none without frames.
   std::optional<Time> Due() const;
 
   std::uint64_t duplicated() const { return duplicated_; }
@@ -66,17 +72,17 @@ class Faults {
  private:
   struct Late {
     Time due;
-    Parcel parcel;
+    FrameInTransit transit;
   };
   struct Held {
-    unsigned others;  // frames that pass before it
+    unsigned others;  // frames that must pass first
     Time until;
     unsigned copies;
-    Parcel parcel;
+    FrameInTransit transit;
   };
 
   bool Happens(double share);
-  void Send(Time now, Parcel parcel, unsigned copies);
+  void Send(Time now, FrameInTransit transit, unsigned copies);
 
   FaultPlan plan_;
   std::mt19937_64 random_;

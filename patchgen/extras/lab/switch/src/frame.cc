@@ -25,7 +25,7 @@ std::uint16_t Folded(std::uint64_t sum) {
   return static_cast<std::uint16_t>(~sum);
 }
 
-// The words of an address, in the order in which memory has them.
+// Sum of the words of an address in network order.
 std::uint64_t WordsOf(std::uint32_t ip) {
   std::array<std::uint8_t, 4> octets{};
   StoreBig<4>(octets.data(), ip);
@@ -104,7 +104,7 @@ Bytes Head::To(const Address& worker) {
   const std::uint64_t words = WordsOf(worker.ip);
   const std::uint16_t ip = Folded(ip_sum_ + words);
   std::uint16_t udp = Folded(udp_sum_ + words);
-  if (udp == 0) udp = 0xffff;  // 0 would say that there is none
+  if (udp == 0) udp = 0xffff;  // 0 would mean that there is no checksum
   std::memcpy(head + kIp + 10, &ip, 2);
   std::memcpy(head + kUdp + 6, &udp, 2);
   return {head, head_.size()};

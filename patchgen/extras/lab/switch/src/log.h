@@ -6,7 +6,8 @@
 
 namespace softswitch {
 
-// Writes the printable characters of a line, of which a part may come from others.
+// Writes a line. Replaces unprintable characters, because parts of the line may come from clients.
+// Any thread may call this.
 void Log(const std::string& line);
 
 }  // namespace softswitch

@@ -1,4 +1,6 @@
 // switchml-switch: sums the packets of SwitchML's client libraries.
+//
+// Threads: main waits for a signal, one thread runs the data plane, and gRPC has its own threads.
 
 #include <pthread.h>
 #include <sys/resource.h>
@@ -17,8 +19,8 @@
 #include <vector>
 
 #include "controller.h"
+#include "data_plane.h"
 #include "log.h"
-#include "plane.h"
 #include "report.h"
 
 namespace {
@@ -37,7 +39,7 @@ struct Options {
   std::string json;
 };
 
-double Number(const std::string& option, const std::string& text, double highest) {
+double ParseNumber(const std::string& option, const std::string& text, double highest) {
   std::size_t used = 0;
   double number = -1;
   try {
@@ -52,7 +54,7 @@ double Number(const std::string& option, const std::string& text, double highest
   return number;
 }
 
-Options Read(const std::vector<std::string>& arguments) {
+Options ParseOptions(const std::vector<std::string>& arguments) {
   Options options;
   options.faults.seed = std::random_device()();
   for (std::size_t at = 0; at < arguments.size(); ++at) {
@@ -68,22 +70,22 @@ Options Read(const std::vector<std::string>& arguments) {
     } else if (name == "--port") {
       options.ports.push_back(value);
     } else if (name == "--loss") {
-      options.faults.loss = Number(name, value, 1);
+      options.faults.loss = ParseNumber(name, value, 1);
     } else if (name == "--duplicate") {
-      options.faults.duplicate = Number(name, value, 1);
+      options.faults.duplicate = ParseNumber(name, value, 1);
     } else if (name == "--reorder") {
-      options.faults.reorder = Number(name, value, 1);
+      options.faults.reorder = ParseNumber(name, value, 1);
     } else if (name == "--delay") {
       options.faults.delay = std::chrono::duration_cast<softswitch::Duration>(
-          std::chrono::duration<double, std::milli>(Number(name, value, kMaxDelayMs)));
+          std::chrono::duration<double, std::milli>(ParseNumber(name, value, kMaxDelayMs)));
     } else if (name == "--lose-from") {
-      options.faults.lose_from = static_cast<std::size_t>(Number(name, value, kMaxPort));
+      options.faults.lose_from = static_cast<std::size_t>(ParseNumber(name, value, kMaxPort));
     } else if (name == "--lose-to") {
-      options.faults.lose_to = static_cast<std::size_t>(Number(name, value, kMaxPort));
+      options.faults.lose_to = static_cast<std::size_t>(ParseNumber(name, value, kMaxPort));
     } else if (name == "--seed") {
-      options.faults.seed = static_cast<std::uint64_t>(Number(name, value, 1e15));
+      options.faults.seed = static_cast<std::uint64_t>(ParseNumber(name, value, 1e15));
     } else if (name == "--wait") {
-      options.wait = Number(name, value, kMaxWaitS);
+      options.wait = ParseNumber(name, value, kMaxWaitS);
     } else if (name == "--json") {
       options.json = value;
     } else {
@@ -94,15 +96,15 @@ Options Read(const std::vector<std::string>& arguments) {
   return options;
 }
 
-void Write(const std::string& path, const std::string& text) {
+void WriteFile(const std::string& path, const std::string& text) {
   std::ofstream file(path);
   file << text;
   file.close();
   if (!file) throw std::runtime_error(path + ": cannot be written");
 }
 
-// A client brings an eventfd for each ring: all of them together may need more than the usual
-// limit.
+// A client sends an eventfd for each ring; all clients together may need more descriptors than the
+// usual limit.
 void RaiseDescriptorLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -110,39 +112,41 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// Ends the plane's thread with the block, however that ends.
-class Working {
+// The thread that runs the data plane, until the end of the block.
+class DataPlaneThread {
  public:
-  explicit Working(softswitch::Plane& plane) : plane_(plane), thread_([&plane] { plane.Run(); }) {}
-  ~Working() {
+  explicit DataPlaneThread(softswitch::DataPlane& plane)
+      : plane_(plane), thread_([&plane] { plane.Run(); }) {}
+  ~DataPlaneThread() {
     plane_.Stop();
     thread_.join();
   }
-  Working(const Working&) = delete;
-  Working& operator=(const Working&) = delete;
+  DataPlaneThread(const DataPlaneThread&) = delete;
+  DataPlaneThread& operator=(const DataPlaneThread&) = delete;
 
  private:
-  softswitch::Plane& plane_;
+  softswitch::DataPlane& plane_;
   std::thread thread_;
 };
 
 void Serve(const Options& options, const sigset_t& ends) {
-  softswitch::Plane plane(options.ports, options.faults);
+  softswitch::DataPlane plane(options.ports, options.faults);
   {
-    const Working working(plane);
-    const std::chrono::milliseconds patience(static_cast<long>(options.wait * 1000));
-    const softswitch::Controller controller(plane, options.listen, patience);
+    const DataPlaneThread thread(plane);
+    const std::chrono::milliseconds limit(static_cast<long>(options.wait * 1000));
+    const softswitch::Controller controller(plane, options.listen, limit);
     std::cout << R"({"listening": ")" << controller.address() << R"("})" << std::endl;
     int number = 0;
     sigwait(&ends, &number);
   }
-  if (!options.json.empty()) Write(options.json, softswitch::Report(plane, options.faults.seed));
+  if (!options.json.empty())
+    WriteFile(options.json, softswitch::Report(plane, options.faults.seed));
 }
 
 }  // namespace
 
 int main(int count, char** arguments) {
-  // All threads inherit that these are waited for.
+  // Blocked here, so that all threads inherit it, and Serve() waits for them.
   sigset_t ends;
   sigemptyset(&ends);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, number);
@@ -150,7 +154,7 @@ int main(int count, char** arguments) {
   std::signal(SIGPIPE, SIG_IGN);
   RaiseDescriptorLimit();
   try {
-    Serve(Read({arguments + 1, arguments + count}), ends);
+    Serve(ParseOptions({arguments + 1, arguments + count}), ends);
   } catch (const std::exception& error) {
     softswitch::Log(error.what());
     return EXIT_FAILURE;

@@ -1,7 +1,13 @@
-// The memif protocol, version 2.0: messages on a Unix socket, and rings in shared memory.
+// The format of the memif protocol, version 2.0: messages on a Unix socket, and rings in shared
+// memory.
 //
-// A client offers memory with rings; a server takes frames from rings of one direction and puts
-// frames into those of the other. All integers are those of the machine.
+//   1. The server sends hello, and the client init.
+//   2. The client offers regions of memory and rings in them, each with a descriptor.
+//   3. The client sends connect, and the server connected.
+//   4. The server takes frames from the rings to the server, and puts frames into those to the
+//      client.
+//
+// All integers have the byte order of the machine.
 #ifndef SOFTSWITCH_MEMIF_H_
 #define SOFTSWITCH_MEMIF_H_
 
@@ -87,7 +93,7 @@ struct Message {
   };
 };
 
-// A part of a frame, or room for one.
+// A part of a frame, or memory for one.
 struct Slot {
   std::uint16_t flags;
   std::uint16_t region;
@@ -95,16 +101,16 @@ struct Slot {
   std::uint32_t offset;
   std::uint32_t metadata;
 };
-constexpr std::uint16_t kNext = 1;  // of a slot's flags: the frame goes on in the next one
+constexpr std::uint16_t kNext = 1;  // of a slot's flags: the frame continues in the next slot
 
 #pragma pack(pop)
 
 static_assert(sizeof(Message) == kMessageBytes);
 static_assert(sizeof(Slot) == 16);
 
-// Head of a ring. Its parts lie on lines of 64 bytes. Who offers slots moves the head,
-// who has used them the tail: towards the server the client offers frames, towards the client it
-// offers room.
+// Head of a ring. Its parts are on cache lines of 64 bytes. The client offers slots by moving the
+// head: frames in a ring to the server, memory for frames in a ring to the client. The server moves
+// the tail when it has used them.
 constexpr std::size_t kLine = 64;
 struct Ring {
   std::uint32_t cookie;
@@ -114,7 +120,7 @@ struct Ring {
   std::uint16_t tail;
   std::uint8_t fill_too[kLine - 2];
 };
-constexpr std::uint16_t kQuiet = 1;  // of a ring's flags: who reads it wants no interrupt
+constexpr std::uint16_t kQuiet = 1;  // of a ring's flags: its reader wants no interrupt
 
 static_assert(sizeof(Ring) == 2 * kLine);
 

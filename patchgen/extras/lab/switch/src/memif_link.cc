@@ -18,7 +18,7 @@ constexpr std::size_t kMaxRegionBytes = std::size_t{1} << 30;
 constexpr std::size_t kMaxParts = 16;   // of a frame that is sent
 constexpr std::size_t kBacklog = 4096;  // frames that wait for room in a ring
 
-// Another process writes there as well.
+// Another process writes the same memory.
 template <class Value>
 Value Acquire(const Value* from) {
   return __atomic_load_n(from, __ATOMIC_ACQUIRE);
@@ -34,7 +34,7 @@ bool CannotShrink(const Descriptor& file) {
   return seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
 }
 
-// Writing to anything else might block, or do something.
+// Writing to another kind of file might block, or have an effect.
 bool IsEvent(const Descriptor& file) {
   std::array<char, 64> target{};
   const std::string link = "/proc/self/fd/" + std::to_string(file.get());
@@ -49,10 +49,10 @@ void MemifLink::AddRegion(const memif::AddRegion& offer, Descriptor file) {
   if (offer.index != regions_.size() || offer.index >= kMaxRegions) {
     throw MemifFault("wrong index of a region");
   }
-  const std::size_t bytes = offer.bytes;  // which is not aligned there
+  const std::size_t bytes = offer.bytes;  // a copy, because the message is not aligned
   if (bytes == 0 || bytes > kMaxRegionBytes) throw MemifFault("wrong region size");
   struct stat status {};
-  // A file that its owner can cut would end this process at the next access.
+  // If the client could shorten the file, the next access would end this process.
   if (!CannotShrink(file)) throw MemifFault("the region's file may shrink (zero-copy?)");
   if (fstat(file.get(), &status) != 0 || static_cast<std::size_t>(status.st_size) < bytes) {
     throw MemifFault("the region's file is too short");
@@ -108,7 +108,7 @@ memif::Slot MemifLink::SlotAt(const Ring& ring, std::uint16_t at) {
   return slot;
 }
 
-// Number of slots that the other side has offered and this side has not used.
+// Number of slots that the client has offered and the server has not used.
 std::uint16_t MemifLink::Offered(const Ring& ring) {
   const auto offered = static_cast<std::uint16_t>(Acquire(&ring.ring->head) - ring.at);
   if (offered > ring.count) throw MemifFault("the ring's head is out of range");
@@ -145,11 +145,11 @@ bool MemifLink::ReceiveFrom(Ring& ring, std::uint16_t queue, const Port::Taker& 
       take(queue, part);
       continue;
     }
-    // Frames come in several parts where the client's buffers are short.
+    // A client with short buffers sends a frame in several parts.
     if (parts.size() + part.size <= kMaxFrame) {
       parts.insert(parts.end(), part.data, part.data + part.size);
     } else {
-      parts.resize(kMaxFrame + 1);  // longer than any packet, which the core will see
+      parts.resize(kMaxFrame + 1);  // longer than any packet, so that the core rejects it
     }
     if (!last) continue;
     ++counters.received;
@@ -181,8 +181,8 @@ void MemifLink::Send(std::uint16_t queue, Bytes head, Bytes values, PortCounters
 }
 
 bool MemifLink::Put(Ring& ring, Bytes head, Bytes values) {
-  // The slots are read once, as the client may change them, and before anything is written, as
-  // there is no use for half a frame.
+  // The slots are read once, because the client may change them, and before any byte is written,
+  // because half a frame is useless.
   std::array<memif::Slot, kMaxParts> slots{};
   const std::uint16_t offered = Offered(ring);
   const std::size_t bytes = head.size + values.size;
@@ -225,7 +225,7 @@ void MemifLink::Flush(PortCounters& counters) {
     Release(&ring.ring->tail, ring.at);
     if ((Acquire(&ring.ring->flags) & memif::kQuiet) != 0) continue;
     const std::uint64_t one = 1;
-    // It may be full, as nobody has to read it.
+    // The eventfd may be full: the client need not read it.
     [[maybe_unused]] const ssize_t written = write(ring.interrupt.get(), &one, sizeof one);
   }
 }

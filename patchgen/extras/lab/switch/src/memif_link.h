@@ -1,5 +1,4 @@
-// A client's memory: its regions and rings. Whatever the client writes there, nothing outside of
-// it is read or written.
+// The shared memory of one memif client: its regions and rings.
 #ifndef SOFTSWITCH_MEMIF_LINK_H_
 #define SOFTSWITCH_MEMIF_LINK_H_
 
@@ -18,30 +17,33 @@
 
 namespace softswitch {
 
-// The client broke the protocol. What it says is sent to it.
+// The client broke the protocol. The client gets the message.
 class MemifFault : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
+// The client may write anything into the memory at any time. So each index, offset and length is
+// read once, checked, and then used: nothing outside of the memory is read or written. Only the
+// thread of the data plane calls it.
 class MemifLink {
  public:
   static constexpr std::size_t kMaxRegions = 4;
   static constexpr std::size_t kMaxRings = 32;  // in each direction
   static constexpr unsigned kMaxLog2Slots = 14;
 
-  // What is offered. Throws MemifFault.
+  // Takes a region or a ring that the client offers. Throws MemifFault.
   void AddRegion(const memif::AddRegion& offer, Descriptor file);
   void AddRing(const memif::AddRing& offer, Descriptor interrupt);
-  // All is there. Throws MemifFault.
+  // Checks and maps the rings, when the client has offered all. Throws MemifFault.
   void Finish();
 
   std::size_t queues() const { return to_server_.size(); }
   const Descriptor& interrupt(std::size_t queue) const { return to_server_[queue].interrupt; }
 
-  // Takes at most a batch of each queue. True where there was anything. Throws MemifFault.
+  // Takes at most a batch of frames of each queue. False if there was none. Throws MemifFault.
   bool Receive(const Port::Taker& take, PortCounters& counters);
-  // Throws MemifFault.
+  // As Port::Send(). Throws MemifFault.
   void Send(std::uint16_t queue, Bytes head, Bytes values, PortCounters& counters);
   void Flush(PortCounters& counters);
   void Wake(bool wanted);
@@ -54,10 +56,10 @@ class MemifLink {
     memif::Ring* ring = nullptr;
     std::uint8_t* slots = nullptr;
     std::uint16_t count = 0;
-    std::uint16_t at = 0;             // the first slot that this side has not used
-    std::uint16_t published = 0;      // of those used, up to where the other side knows
-    std::vector<std::uint8_t> parts;  // of a frame that has not come wholly
-    std::deque<std::vector<std::uint8_t>> backlog;
+    std::uint16_t at = 0;             // the first slot that the server has not used
+    std::uint16_t published = 0;      // the first used slot that the client does not know of
+    std::vector<std::uint8_t> parts;  // of a frame whose end has not arrived
+    std::deque<std::vector<std::uint8_t>> backlog;  // frames that wait for room
   };
 
   static memif::Slot SlotAt(const Ring& ring, std::uint16_t at);

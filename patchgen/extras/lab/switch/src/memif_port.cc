@@ -35,7 +35,7 @@ Descriptor Socket() {
   return Descriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
-// A socket that nobody listens on any more is what a killed switch leaves behind.
+// Removes the socket of a switch that was killed.
 void RemoveStale(const std::string& path, const sockaddr_un& address) {
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return;
@@ -70,20 +70,20 @@ MemifPort::MemifPort(Poller& poller, const std::string& path)
     throw std::runtime_error(Failure(path));
   }
   if (listen(listener.get(), 4) != 0) throw std::runtime_error(Failure(path + ": listen"));
-  listening_ = poller_.Add(listener, EPOLLIN, [this] { Accept(); });
+  listener_name_ = poller_.Add(listener, EPOLLIN, [this] { Accept(); });
   listener_ = std::move(listener);
 }
 
 MemifPort::~MemifPort() {
   Drop("");
-  poller_.Remove(listener_, listening_);
+  poller_.Remove(listener_, listener_name_);
   unlink(path_.c_str());
 }
 
 void MemifPort::Accept() {
   Descriptor client(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!client) return;
-  // The end of the last client may not have been looked at yet.
+  // The last client may have disconnected unnoticed.
   if (control_) Read();
   if (control_) return Refuse(client, "another client is connected");
 
@@ -95,7 +95,7 @@ void MemifPort::Accept() {
   hello.hello.last_to_client = hello.hello.last_to_server = MemifLink::kMaxRings - 1;
   hello.hello.log2_slots = MemifLink::kMaxLog2Slots;
   try {
-    controlling_ = poller_.Add(client, EPOLLIN, [this] { Read(); });
+    control_name_ = poller_.Add(client, EPOLLIN, [this] { Read(); });
   } catch (const std::runtime_error& full) {
     return Refuse(client, full.what());
   }
@@ -116,7 +116,7 @@ void MemifPort::Read() {
     header.msg_controllen = room.size();
     const ssize_t bytes = recvmsg(control_.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    // All that came has to be closed, though only the first is used.
+    // All descriptors must be closed, although only the first is used.
     std::vector<Descriptor> descriptors;
     for (cmsghdr* each = CMSG_FIRSTHDR(&header); each != nullptr;
          each = CMSG_NXTHDR(&header, each)) {
@@ -131,7 +131,7 @@ void MemifPort::Read() {
     if (bytes <= 0) return Drop("the client has gone");
     try {
       if (bytes != static_cast<ssize_t>(sizeof message)) throw MemifFault("wrong message size");
-      Understand(message, descriptors.empty() ? Descriptor() : std::move(descriptors.front()));
+      Handle(message, descriptors.empty() ? Descriptor() : std::move(descriptors.front()));
     } catch (const std::runtime_error& error) {  // a MemifFault, or the poller is full
       Refuse(control_, error.what());
       return Drop(error.what());
@@ -139,7 +139,7 @@ void MemifPort::Read() {
   }
 }
 
-void MemifPort::Understand(const memif::Message& message, Descriptor descriptor) {
+void MemifPort::Handle(const memif::Message& message, Descriptor descriptor) {
   using memif::Type;
   if (message.type == Type::kDisconnect) return Drop("the client has disconnected");
   if (message.type == Type::kAck) return;
@@ -162,8 +162,8 @@ void MemifPort::Understand(const memif::Message& message, Descriptor descriptor)
     case Type::kConnect:
       link_->Finish();
       for (std::size_t queue = 0; queue < link_->queues(); ++queue) {
-        // Never read: with edges each write to it counts.
-        interrupts_.push_back(
+        // Edge-triggered, because the eventfd is never read: each write is an event.
+        interrupt_names_.push_back(
             poller_.Add(link_->interrupt(queue), EPOLLIN | EPOLLET, Poller::Action()));
       }
       link_->Wake(wake_);
@@ -182,26 +182,26 @@ void MemifPort::Answer(const memif::Message& message) {
   if (!Write(control_, message)) Drop("the client does not read its messages");
 }
 
-void MemifPort::Refuse(const Descriptor& to, const std::string& why) {
+void MemifPort::Refuse(const Descriptor& to, const std::string& reason) {
   memif::Message message{};
   message.type = memif::Type::kDisconnect;
-  Copy(message.disconnect.reason, why);
+  Copy(message.disconnect.reason, reason);
   Write(to, message);
-  Log(name_ + ": refused: " + why);
+  Log(name_ + ": refused: " + reason);
 }
 
-void MemifPort::Drop(const std::string& why) {
+void MemifPort::Drop(const std::string& reason) {
   if (!control_) return;
   if (connected_) {
     ++departures_;
-    if (!why.empty()) Log(name_ + ": disconnected: " + why);
+    if (!reason.empty()) Log(name_ + ": disconnected: " + reason);
   }
-  for (std::size_t queue = 0; queue < interrupts_.size(); ++queue) {
-    poller_.Remove(link_->interrupt(queue), interrupts_[queue]);
+  for (std::size_t queue = 0; queue < interrupt_names_.size(); ++queue) {
+    poller_.Remove(link_->interrupt(queue), interrupt_names_[queue]);
   }
-  interrupts_.clear();
-  poller_.Remove(control_, controlling_);
-  // What is left unread would take back what the client was told.
+  interrupt_names_.clear();
+  poller_.Remove(control_, control_name_);
+  // Closing with unread bytes would drop the messages that were sent to the client.
   char left[memif::kMessageBytes];
   while (recv(control_.get(), left, sizeof left, MSG_DONTWAIT) > 0) {
   }

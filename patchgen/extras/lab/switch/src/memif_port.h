@@ -1,4 +1,4 @@
-// A port that is a Unix socket, on which one memif client after the other connects.
+// A port on a Unix socket, to which one memif client after another connects.
 #ifndef SOFTSWITCH_MEMIF_PORT_H_
 #define SOFTSWITCH_MEMIF_PORT_H_
 
@@ -15,9 +15,14 @@
 
 namespace softswitch {
 
+// Serves one client at a time:
+//
+//   listening ──Accept()──▶ negotiating ──connect message──▶ connected ──Drop()──▶ listening
+//
+// Actions of the poller call the private members. Port says which thread calls the others.
 class MemifPort : public Port {
  public:
-  // Throws std::runtime_error where the socket cannot be made, or somebody listens there.
+  // Throws std::runtime_error if the socket cannot be made, or another process listens on it.
   MemifPort(Poller& poller, const std::string& path);
   ~MemifPort() override;
 
@@ -33,13 +38,13 @@ class MemifPort : public Port {
  private:
   void Accept();
   void Read();
-  void Understand(const memif::Message& message, Descriptor descriptor);
+  void Handle(const memif::Message& message, Descriptor descriptor);
   void Answer(const memif::Message& message);
-  void Refuse(const Descriptor& to, const std::string& why);
-  void Drop(const std::string& why);
+  void Refuse(const Descriptor& to, const std::string& reason);
+  void Drop(const std::string& reason);
 
-  // False where the client has broken the protocol, now or before. It stays connected until the
-  // end of the turn, as whoever is at work may be deep in its memory.
+  // Calls `work`, and keeps a MemifFault in `fault_`. False after a fault. The client stays
+  // connected until the next Flush(), because callers may still use its memory.
   template <class Work>
   bool Guarded(const Work& work);
 
@@ -47,14 +52,14 @@ class MemifPort : public Port {
   std::string path_;
   std::string name_;
   Descriptor listener_;
-  std::uint64_t listening_ = 0;
-  Descriptor control_;
-  std::uint64_t controlling_ = 0;
-  bool begun_ = false;      // the client has said what it wants
-  bool connected_ = false;  // all rings are there
+  std::uint64_t listener_name_ = 0;  // in the poller
+  Descriptor control_;               // the socket of the client
+  std::uint64_t control_name_ = 0;   // in the poller
+  bool begun_ = false;               // the client has sent init
+  bool connected_ = false;           // the client has sent connect
   std::optional<MemifLink> link_;
-  std::vector<std::uint64_t> interrupts_;
-  std::string fault_;  // what the client has done, if anything
+  std::vector<std::uint64_t> interrupt_names_;  // in the poller
+  std::string fault_;  // how the client broke the protocol; empty if it did not
   bool wake_ = true;
   std::uint64_t departures_ = 0;
 };

@@ -82,7 +82,7 @@ bool PacketPort::Receive(const Taker& take) {
   }
   const int found = recvmmsg(socket_.get(), messages.data(), kBatch, MSG_DONTWAIT, nullptr);
   if (found < 0) {
-    // An interface that is down comes back; one that is gone has to be opened anew.
+    // An interface that is down can come up again; one that was removed must be opened again.
     if (errno != EAGAIN && errno != EINTR && if_nametoindex(interface_.c_str()) == 0) {
       Log(name_ + ": the interface is gone");
       ++departures_;
@@ -131,7 +131,7 @@ void PacketPort::Tend() {
     Open();
     Log(name_ + ": the interface is back");
   } catch (const std::runtime_error&) {
-    // Not ready yet; tried again.
+    // Not ready yet: Tend() tries again.
   }
 }
 

@@ -33,8 +33,9 @@ void Poller::Wait(std::optional<std::chrono::milliseconds> limit) {
   const int milliseconds = limit ? static_cast<int>(limit->count()) : -1;
   const int found = epoll_wait(epoll_.get(), events.data(), events.size(), milliseconds);
   for (int at = 0; at < found; ++at) {
-    // An earlier action may have removed this one.
-    const auto known = actions_.find(events[static_cast<std::size_t>(at)].data.u64);
+    // A copy, because the structure is packed. An earlier action may have removed this one.
+    const std::uint64_t name = events[static_cast<std::size_t>(at)].data.u64;
+    const auto known = actions_.find(name);
     if (known == actions_.end() || !known->second) continue;
     const Action action = known->second;
     action();

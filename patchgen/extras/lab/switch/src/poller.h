@@ -1,4 +1,4 @@
-// Waits for descriptors. One thread.
+// Waits for events of descriptors, with epoll(7).
 #ifndef SOFTSWITCH_POLLER_H_
 #define SOFTSWITCH_POLLER_H_
 
@@ -12,6 +12,7 @@
 
 namespace softswitch {
 
+// Only the thread of the data plane calls it. There is no mutex.
 class Poller {
  public:
   using Action = std::function<void()>;
@@ -19,14 +20,14 @@ class Poller {
   // Throws std::runtime_error.
   Poller();
 
-  // Does `action` when `descriptor` is ready, as `events` of epoll(7) say; the action may be
-  // empty. Returns a name for Remove. Throws std::runtime_error where the system has no room.
+  // Calls `action`, which may be empty, at the events of the descriptor. Returns a name for
+  // Remove(). Throws std::runtime_error if the system cannot poll another descriptor.
   std::uint64_t Add(const Descriptor& descriptor, std::uint32_t events, Action action);
 
-  // To be called before the descriptor is closed.
+  // Call this before the descriptor is closed.
   void Remove(const Descriptor& descriptor, std::uint64_t name);
 
-  // Waits at most so long, or until something is ready.
+  // Waits for an event, for `limit` at most, and calls the actions of all events that have come.
   void Wait(std::optional<std::chrono::milliseconds> limit);
 
  private:

@@ -10,8 +10,8 @@ bool Same(const std::optional<Address>& one, const Address& other) {
   return one && one->mac == other.mac && one->ip == other.ip;
 }
 
-Registry::Decision Refused(std::string why) {
-  return {Registry::Change::kNone, nullptr, std::move(why)};
+Registry::Decision Refused(std::string reason) {
+  return {Registry::Change::kNone, nullptr, std::move(reason)};
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Who may join which session. No gRPC in it.
+// Decides which workers may join which session. Knows nothing of gRPC.
 #ifndef SOFTSWITCH_REGISTRY_H_
 #define SOFTSWITCH_REGISTRY_H_
 
@@ -16,10 +16,11 @@ struct Application {
   std::uint64_t session = 0;
   std::uint32_t rank = 0;
   std::uint32_t workers = 0;
-  std::size_t elements = 0;  // 0 where packets of its size are not summed
+  std::size_t elements = 0;  // of a packet; 0 if the switch does not sum that size
   Address address{};
 };
 
+// The caller has a mutex: see SessionService.
 class Registry {
  public:
   enum class Change { kNone, kFresh, kJoined };
@@ -27,12 +28,13 @@ class Registry {
   struct Decision {
     Change change = Change::kNone;
     std::shared_ptr<const Session> session;  // unless kNone
-    std::string why;                         // in words, of kNone
+    std::string reason;                      // of kNone
   };
 
-  // `running`: whether workers of the present session may still be at work.
+  // Decides about an application. `running`: whether workers of the present session may still work.
   Decision Decide(const Application& application, const std::function<bool()>& running) const;
 
+  // Makes a session that Decide() returned the present one.
   void Adopt(std::shared_ptr<const Session> session) { session_ = std::move(session); }
 
  private:

@@ -24,7 +24,7 @@ std::string Quoted(const std::string& text) {
   return quoted + "\"";
 }
 
-// Names and values, the latter JSON already.
+// A JSON object, made from names and JSON values.
 class Object {
  public:
   Object& Add(const std::string& name, const std::string& value) {
@@ -84,7 +84,7 @@ std::string PortOf(const Port& port) {
 
 }  // namespace
 
-std::string Report(const Plane& plane, std::uint64_t seed) {
+std::string Report(const DataPlane& plane, std::uint64_t seed) {
   const Counters& counters = plane.counters();
   std::vector<std::string> workers;
   for (std::size_t rank = 0; rank < kMaxWorkers; ++rank) {

@@ -1,16 +1,16 @@
-// The counters as JSON.
+// The counters of the switch as JSON.
 #ifndef SOFTSWITCH_REPORT_H_
 #define SOFTSWITCH_REPORT_H_
 
 #include <cstdint>
 #include <string>
 
-#include "plane.h"
+#include "data_plane.h"
 
 namespace softswitch {
 
-// The seed is that of the faults.
-std::string Report(const Plane& plane, std::uint64_t seed);
+// Call it when the data plane has stopped. `seed`: of the faults.
+std::string Report(const DataPlane& plane, std::uint64_t seed);
 
 }  // namespace softswitch
 

@@ -50,7 +50,7 @@ inline std::uint32_t FromNetwork(std::uint32_t value) { return value; }
 
 #if defined(__x86_64__)
 
-// Programs of distributions run on machines without it, so it is asked for at run time.
+// Checked at run time, because the same program may run on machines without AVX2.
 [[gnu::target("avx2")]] void AddWide(std::uint8_t* slot, const std::uint8_t* values,
                                      std::size_t elements) {
   AddLanes(slot, values, elements);

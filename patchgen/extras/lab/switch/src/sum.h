@@ -7,7 +7,7 @@
 
 namespace softswitch {
 
-// Counts of elements are multiples of this.
+// All numbers of elements are multiples of this.
 constexpr std::size_t kLane = 64;
 
 // Adds `elements` values to those of a slot. Sums wrap. Both are in network order.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,16 +24,21 @@ prefix = pytest.importorskip(
 NAMED = "/build/env"
 
 
+@dataclass(frozen=True)
 class Noting:
     """A sandbox that takes notes."""
 
-    def __init__(self, notes: list[str]) -> None:
-        self.prepare_threads = lambda: notes.append("prepare")
-        self.path = lambda _: NAMED
+    notes: list[str]
+
+    def path(self, _: str) -> str:
+        return NAMED
 
     def reveal(self, path: str) -> str:
         self.prepare_threads()
         return self.path(path)
+
+    def prepare_threads(self) -> None:
+        self.notes.append("prepare")
 
 
 def test_the_sandbox_is_prepared_before_threads_of_py_rattler_start(

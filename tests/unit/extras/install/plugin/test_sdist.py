@@ -66,7 +66,6 @@ def test_the_archive_has_the_package_as_it_is(tmp_path: Path) -> None:
     for module in PACKAGE.rglob("*.py"):
         assert found[f"patchgen/{module.relative_to(PACKAGE)}"] == module.read_bytes()
     templates = [path for path in Path(DIRECTORY).rglob("*") if path.suffix in {".cpp", ".hpp"}]
-    assert len(templates) > 10
     for template in templates:
         name = f"patchgen/templates/{template.relative_to(DIRECTORY)}"
         assert found[name] == template.read_bytes()

@@ -13,10 +13,10 @@ from patchgen.templates import DIRECTORY
 
 def loaded(name: str) -> Any:
     """A module of the plugin's package that imports nothing of it."""
-    return SimpleNamespace(**runpy.run_path(f"{DIRECTORY}/plugin/{name}.py"))
+    return SimpleNamespace(**runpy.run_path(f"{DIRECTORY}/plugin/torch_switchml/{name}.py"))
 
 
-SETTINGS, PLAN = loaded("_settings"), loaded("_plan")
+SETTINGS, LAYOUT = loaded("_quantization_settings"), loaded("_bucket_layout")
 GIVEN = {
     "bits": 4, "bucket_size": 512, "layer_min_size": 1024, "stochastic": False,
     "error_feedback": False, "skip_incomplete": False, "seed": 0,
@@ -47,13 +47,13 @@ def test_what_does_not_fit_is_refused(name: str, value: Any, wanted: str) -> Non
 
 def test_the_last_rule_that_matches_counts() -> None:
     one = settings()
-    one.add("*.weight", 8)
-    one.add("conv?.weight", 2)
-    one.add("conv2.*", 32)
+    one.add_rule("*.weight", 8)
+    one.add_rule("conv?.weight", 2)
+    one.add_rule("conv2.*", 32)
     found = [one.layer_bits(name) for name in ("fc.weight", "conv1.weight", "conv2.weight", None)]
     assert found == [8, 2, 32, 4]
     with pytest.raises(ValueError, match=r"3: give the name of a layer"):
-        one.add(3, 4)
+        one.add_rule(3, 4)
 
 
 def test_what_is_quantized_of_a_layer() -> None:
@@ -72,7 +72,7 @@ def test_all_settings_are_compared() -> None:
         message = SETTINGS.difference([settings().text(), settings().text(), other.text()])
         assert message == f"{name} is {value!r} on rank 0 and {getattr(other, name)!r} on rank 2"
     rules = settings()
-    rules.add("a*", 3)
+    rules.add_rule("a*", 3)
     assert SETTINGS.difference([rules.text(), settings().text()]) == (
         "rules is [['a*', 3]] on rank 0 and [] on rank 1"
     )
@@ -80,22 +80,22 @@ def test_all_settings_are_compared() -> None:
     assert 0 <= rules.digest() < 2**31
 
 
-def test_the_plan_leaves_no_value_out() -> None:
+def test_the_layout_leaves_no_value_out() -> None:
     one = settings(skip_incomplete=True, bucket_size=100, layer_min_size=50)
-    one.add("c", 32)
+    one.add_rule("c", 32)
     sizes = {"a": 250, "b": 40, "c": 300, "d": 100, "e": 70}
     layers, begin = [], 0
     for name, numel in sizes.items():
         layers.append((name.upper(), name, slice(begin, begin + numel)))
         begin += numel
-    plan = PLAN.Plan(
+    layout = LAYOUT.BucketLayout(
         one, layers, lambda numel, bits: SimpleNamespace(scales=numel // 100, words=numel * bits)
     )
-    assert [(layer.key, layer.values) for layer in plan.layers] == [
+    assert [(layer.parameter, layer.values) for layer in layout.quantized] == [
         ("A", slice(0, 200)),
         ("D", slice(590, 690)),
     ]
-    assert plan.plain == [slice(200, 590), slice(690, 760)]
-    assert [layer.scales for layer in plan.layers] == [slice(0, 2), slice(2, 3)]
-    assert [layer.words for layer in plan.layers] == [slice(0, 800), slice(800, 1200)]
-    assert (plan.scales, plan.words) == (3, 1200)
+    assert layout.plain == [slice(200, 590), slice(690, 760)]
+    assert [layer.scales for layer in layout.quantized] == [slice(0, 2), slice(2, 3)]
+    assert [layer.words for layer in layout.quantized] == [slice(0, 800), slice(800, 1200)]
+    assert (layout.scales, layout.words) == (3, 1200)

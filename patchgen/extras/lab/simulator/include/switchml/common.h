@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
-// Tells this implementation, which aggregates over TCP, from the real client library.
+// Distinguishes this implementation, which sums over TCP, from the real client library.
 #define SWITCHML_SIMULATOR 1
 
 namespace switchml {
@@ -17,7 +17,7 @@ typedef std::chrono::steady_clock clock;
 
 enum DataType { FLOAT32, INT32 };
 
-// Bytes of one element; 0 for a value that is no DataType.
+// Bytes of one element; 0 for a value that is not a DataType.
 inline uint16_t DataTypeSize(DataType type) { return type == FLOAT32 || type == INT32 ? 4 : 0; }
 
 // The memory of one job. numel counts elements, not bytes. in_ptr and out_ptr may be equal.
@@ -27,7 +27,7 @@ struct Tensor {
   Numel numel;
   DataType data_type;
 
-  // Moves both pointers by `offset` elements and leaves numel alone.
+  // Moves both pointers by `offset` elements. Does not change numel.
   void OffsetPtrs(Numel offset) {
     const uint64_t bytes = offset * DataTypeSize(data_type);
     in_ptr = static_cast<char*>(in_ptr) + bytes;

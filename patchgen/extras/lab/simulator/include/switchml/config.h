@@ -14,7 +14,7 @@ struct GeneralConfig {
   uint16_t num_workers;
   uint16_t num_worker_threads;
   uint32_t max_outstanding_packets;
-  uint64_t packet_numel;         // elements in a packet: one scaling factor for all of them
+  uint64_t packet_numel;         // elements of a packet, which share a scaling factor
   std::string backend;           // dummy, dpdk or rdma; the simulator uses TCP for each of them
   std::string scheduler;         // fifo
   std::string prepostprocessor;  // bypass or cpu_exponent_quantizer
@@ -29,7 +29,7 @@ struct GeneralConfig {
   uint64_t timeout_threshold_increment;
 };
 
-// The sections of these backends are read and kept, and change nothing in the simulator.
+// The settings of these backends are read, and have no effect in the simulator.
 struct DpdkBackendConfig {
   uint16_t worker_port;
   std::string worker_ip_str;
@@ -55,7 +55,7 @@ struct DummyBackendConfig {
   bool process_packets;
 };
 
-// Settings of the simulator only.
+// Settings that only the simulator has.
 struct SimulatorConfig {
   bool external_aggregator;  // another process is at controller_ip and controller_port
 };
@@ -67,11 +67,12 @@ struct BackendConfig {
   SimulatorConfig simulator;
 };
 
+// Only one thread at a time uses a configuration.
 class Config {
  public:
-  // Reads `path`, or where it is empty the first that opens of /etc/switchml.cfg, ./switchml.cfg
-  // and ./switchml-<hostname>.cfg. False where there is none. Throws boost::program_options::error
-  // on an unknown key or a value that does not parse.
+  // Reads `path`. If that is empty, reads the first of /etc/switchml.cfg, ./switchml.cfg and
+  // ./switchml-<hostname>.cfg that can be opened; false if none can. Throws
+  // boost::program_options::error for an unknown key or a value that cannot be parsed.
   bool LoadFromFile(std::string path = "");
 
   // Throws std::invalid_argument with the offending key and value.

@@ -18,11 +18,18 @@ namespace switchml {
 
 class Session;
 
-// Context, one per process. Where the real library aborts the process, this one writes a line to
+// Context, one per process. If the real library would abort the process, this one writes a line to
 // stderr and returns false or a FAILED job.
+//
+//   CREATED ──Start()──▶ STARTING ──▶ RUNNING ──Stop()──▶ STOPPING ──▶ STOPPED
+//                            │          ▲                                │
+//                            └─failure──┼───────────────────────────────▶│
+//                                       └────────────Start()─────────────┘
+//
+// One thread calls Start() and Stop(), while no other thread calls any member but the counters. In
+// between, any thread may call the other members. The session has the mutex.
 class Context {
  public:
-  // Passed through in this order. A context that has stopped can be started again.
   enum ContextState { CREATED, STARTING, RUNNING, STOPPING, STOPPED };
 
   Context(const Context&) = delete;
@@ -30,17 +37,16 @@ class Context {
 
   static Context& GetInstance();
 
-  // Joins the job; rank 0 also hosts its aggregator, unless that is a process of its own. Blocks
-  // until the aggregator has accepted this worker, not until all workers are there. False where
-  // that fails, where the context starts or runs already, and in a forked child of a process that
-  // has called it. Throws as Config::LoadFromFile does where `config` is NULL. Nobody may call
-  // another member meanwhile, but for the counters.
+  // Connects to the aggregator, which rank 0 hosts unless it is a process of its own. Waits until
+  // the aggregator has accepted this worker, not until all workers are there. False if that fails,
+  // if the context starts or runs already, and in a forked child of a process that has called it.
+  // Throws as Config::LoadFromFile() if `config` is NULL.
   bool Start(Config* config = NULL);
 
-  // Ends outstanding jobs as FAILED, and with it the job of all workers.
+  // Ends unfinished jobs as FAILED, on all workers.
   void Stop();
 
-  // Sums over all workers, each of which must submit the same jobs in the same order.
+  // Sums over all workers. Each worker must submit the same jobs in the same order.
   std::shared_ptr<Job> AllReduce(void* in_ptr, void* out_ptr, uint64_t numel, DataType data_type,
                                  AllReduceOperation all_reduce_operation);
 

@@ -2,12 +2,9 @@
 #ifndef SWITCHML_JOB_H_
 #define SWITCHML_JOB_H_
 
-#include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 
 #include "common.h"
 
@@ -24,23 +21,28 @@ union ExtraJobInfo {
 
 enum JobStatus { INIT, QUEUED, RUNNING, FINISHED, FAILED };
 
+//   INIT ──▶ QUEUED ──▶ RUNNING ──▶ FINISHED or FAILED
+//
+// Any thread may call any member. A thread of the library ends the job.
 class Job {
  public:
   Job(Tensor tensor, JobType job_type, ExtraJobInfo extra_job_info);
+  ~Job();
 
   Job(const Job&) = delete;
   void operator=(const Job&) = delete;
 
-  // Blocks until the job is FINISHED or FAILED; from then on the library leaves its memory alone.
+  // Blocks until the job is FINISHED or FAILED. The library does not use the job's memory from then
+  // on.
   void WaitToComplete();
 
-  // Calls a function once, when the job ends, in the thread that ends it; at once where it has. The
-  // function neither throws nor waits nor uses the context.
+  // Calls `callback` once: in the thread that ends the job, or at once if the job has ended. The
+  // callback must not throw, wait or use the context.
   void CallAtEnd(std::function<void()> callback);
 
   JobStatus GetJobStatus();
 
-  // For the library. A status only ever grows; a step back is ignored.
+  // For the library. Ignores a status before the current one.
   void SetJobStatus(JobStatus job_status);
 
   const JobId id_;
@@ -49,10 +51,8 @@ class Job {
   const ExtraJobInfo extra_job_info_;
 
  private:
-  std::atomic<JobStatus> job_status_;
-  std::mutex mutex_;
-  std::condition_variable done_;
-  std::function<void()> at_end_;
+  struct State;
+  const std::unique_ptr<State> state_;
 };
 
 }  // namespace switchml

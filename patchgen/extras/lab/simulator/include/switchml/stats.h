@@ -9,8 +9,9 @@
 
 namespace switchml {
 
-// Packets are those that the real library would send: `packet_numel` elements each, or exponents.
-// The simulator has one thread that sends, so numbers of threads have no meaning here.
+// Counts the packets that the real library would send: `packet_numel` elements each, or exponents.
+// The simulator has one sending thread, so it ignores the numbers of threads. Any thread may call
+// any member: the counters are atomic.
 class Stats {
  public:
   void InitStats(WorkerTid num_worker_threads);
@@ -31,7 +32,7 @@ class Stats {
   uint64_t WrongPktsReceived() const { return wrong_; }
   uint64_t Timeouts() const { return timeouts_; }
 
-  // Not of the real library.
+  // The real library does not have these.
   uint64_t JobsSubmitted() const { return jobs_submitted_; }
   uint64_t JobsFinished() const { return jobs_finished_; }
   uint64_t NumelSubmitted() const { return numel_submitted_; }
