@@ -7,7 +7,8 @@
 3. The ranks exchange how many jobs they have finished. The results that a rank has are sent to the
    ranks that lack them, and Gloo sums the other jobs from the inputs.
 
-Every state is visited: see states.py, and there why no model checker is used.
+The search visits all reachable states, so its result holds for every order of events. states.py
+says why no model checker is used.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ Any session may fail at any moment, any context may refuse to start, and a conte
 after its failure.
 
 The ranks do one operation over Gloo at a time, so ranks at different operations mix their messages.
-
-Every state is visited: see states.py, and there why no model checker is used.
+The search visits all reachable states, so its result holds for every order of events. states.py
+says why no model checker is used.
 """
 
 from __future__ import annotations

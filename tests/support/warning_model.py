@@ -11,7 +11,8 @@ its own, when all ranks have begun it.
 A rank may abort at any moment. It sends a final warning. A rank that receives it forwards it, and
 ends. The warnings of a rank arrive in their order.
 
-Every state is visited: see states.py, and there why no model checker is used.
+The search visits all reachable states, so its result holds for every order of events. states.py
+says why no model checker is used.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 SOURCES = Path(__file__).parents[2] / "templates" / "delegate" / "src"
+DESIGN = Path(__file__).parents[2] / "docs" / "design.md"
 PARTS = ("base", "host", "join", "recover", "sum", "report", "")
 """From the lowest to the top, which makes the whole of them."""
 FILES = sorted(path.relative_to(SOURCES).as_posix() for path in SOURCES.rglob("*.?pp"))
@@ -44,6 +45,16 @@ def test_all_sources_are_compiled() -> None:
     assert sorted([*includes(UNIT), *includes(PARTS_UNIT), UNIT]) == sources
 
 
+def test_threads_have_names_and_stand_in_the_design() -> None:
+    text = {name: (SOURCES / name).read_text(encoding="utf-8") for name in FILES}
+    named = set(re.findall(r'start\w+\(\s*"(swml-[^"]+)"', "".join(text.values())))
+    assert max(map(len, named)) < 16, "the kernel's limit"
+    unnamed = re.compile(r"std::(thread|async)[({]|pthread_create")
+    assert [name for name in FILES if unnamed.search(text[name])] == ["base/thread.hpp"]
+    design = (SOURCES.parents[2] / "docs" / "design.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(swml-.+?)` \|", design, re.MULTILINE)) == named
+
+
 def test_no_part_has_the_one_instance() -> None:
     """It is the whole's, which gives each part what it uses."""
     for name in FILES:
@@ -51,3 +62,13 @@ def test_no_part_has_the_one_instance() -> None:
         shared = re.findall(r"^(?:extern|static) \w.*;$|\bprocess\(\)", text, re.MULTILINE)
         weak = [one for one in shared if "start_limit __attribute__((weak))" in one]
         assert name == WHOLE or shared == weak, name
+
+
+def test_each_thread_has_a_name_that_the_design_lists() -> None:
+    """The kernel has 15 characters for a name, which is no error if it is longer."""
+    texts = {name: (SOURCES / name).read_text(encoding="utf-8") for name in FILES}
+    names = set(re.findall(r'"(swml-[^"]*)"', "".join(texts.values())))
+    assert [name for name in names if len(name) > 15] == []
+    assert set(re.findall(r"^\| `(swml-.*?)` \|", DESIGN.read_text(), re.MULTILINE)) == names
+    starts = [name for name, text in texts.items() if re.search(r"\bstd::thread\(.", text)]
+    assert starts == ["base/thread.hpp"]
