@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 SOURCES = Path(__file__).parents[2] / "templates" / "delegate" / "src"
+DESIGN = Path(__file__).parents[2] / "docs" / "design.md"
 PARTS = ("base", "host", "join", "recover", "sum", "report", "")
 """From the lowest to the top, which makes the whole of them."""
 FILES = sorted(path.relative_to(SOURCES).as_posix() for path in SOURCES.rglob("*.?pp"))
