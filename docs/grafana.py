@@ -5,12 +5,12 @@ python docs/grafana.py > docs/grafana.json
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 import sys
-from pathlib import Path
 from typing import Any, NamedTuple
+
+from patchgen.core.patch import fields
 
 STATES = {
     "ended": "#8e8e8e",
@@ -28,12 +28,9 @@ _EACH = "job_id, host, rank"
 _CHOSEN = 'job=~"$job", job_id=~"$job_id", host=~"$host"'
 
 
-@functools.cache
 def metrics() -> dict[str, str]:
-    """Return the help of each metric by its name, read from the sources that write the metrics."""
-    call = re.compile(r'\b(?:counter|begin|histogram)\(\s*"(switchml_\w+)",\s*"([^"]+)"')
-    sources = sorted((Path(__file__).parents[1] / "templates").rglob("*.cpp"))
-    return {name: words for source in sources for name, words in call.findall(source.read_text())}
+    """Return the help of each metric by its name."""
+    return {field.metric: field.help for field in fields.table() if field.metric}
 
 
 class Panel(NamedTuple):

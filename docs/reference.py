@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from patchgen.cli import main
-from patchgen.core.patch import pins
+from patchgen.core.patch import fields, pins
 from patchgen.errors import EXIT_CODES
 from patchgen.options import BOOLEANS, DEV_ROOT, FLAGS, REFUSED_IN_HOMES, VARIABLES
 
@@ -26,8 +26,8 @@ UNEXPECTED = (
     "assignments by `***`; read the log before you send it. Where no log can be written, the",
     "traceback is printed.",
 )
+BASH = 'eval "$(_SWITCHML_PATCH_COMPLETE=bash_source switchml-patch)"     # ~/.bashrc'
 COMPLETION = (
-    'eval "$(_SWITCHML_PATCH_COMPLETE=bash_source switchml-patch)"     # ~/.bashrc',
     "autoload -Uz compinit; compinit                                   # ~/.zshrc, both lines",
     'eval "$(_SWITCHML_PATCH_COMPLETE=zsh_source switchml-patch)"',
     "_SWITCHML_PATCH_COMPLETE=fish_source switchml-patch | source      # config.fish",
@@ -91,6 +91,41 @@ def table(header: str, rows: Sequence[tuple[str, ...]]) -> list[str]:
     return [f"| {header} |", "|---" * columns + "|", *(f"| {' | '.join(row)} |" for row in cells)]
 
 
+def fields_of_ranks() -> list[str]:
+    """Return the sections about what a rank reports and counts."""
+    keys = [
+        (f"`{one.key}`", f"`{type(one.default()).__name__}`", one.help)
+        for one in fields.table()
+        if one.key
+    ]
+    metrics = [
+        (f"`{one.metric}`", one.type, _labels(one), one.help)
+        for one in fields.table()
+        if one.metric
+    ]
+    return [
+        "## Report",
+        "",
+        "Keys of `report()` in [`torch.distributed.switchml`](runtime.md#the-report).",
+        "`packets.sent` is `report()['packets']['sent']`. If the client library does not count",
+        "packets, `packets` is `None`.",
+        "",
+        *table("key | type | meaning", keys),
+        "",
+        "## Metrics",
+        "",
+        "All counters are of the process, from its start. [Metrics](metrics.md) has the files.",
+        "",
+        *table("metric | type | label | meaning", metrics),
+        "",
+    ]
+
+
+def _labels(field: fields.Field) -> str:
+    values = ", ".join(f"`{value}`" for value in field.label_values)
+    return f"`{field.label}`: {values}" if values else ""
+
+
 def text() -> str:
     found = dict(commands(main, "switchml-patch"))
     counted = Counter(row for command in found.values() for row in rows(command))
@@ -134,7 +169,11 @@ def text() -> str:
         "",
         "## Shell completion",
         "",
-        "<!-- not run: these are lines of a shell's own configuration -->",
+        "<!-- run by: tests/integration/pages/test_pages.py -->",
+        "",
+        f"    {BASH}",
+        "",
+        "<!-- not run: zsh and fish are not among the packages of the tests -->",
         "",
         *(f"    {line}" for line in COMPLETION),
         "",
@@ -152,6 +191,7 @@ def text() -> str:
         + ", ".join(pins.by_layout(pins.shipped()))
         + ".",
         "",
+        *fields_of_ranks(),
         "## Options of many commands",
         "",
         "Beside the [variables](#variables):",

@@ -1,6 +1,6 @@
 /// Delegation of allreduce to SwitchML: what ProcessGroupGloo.cpp sees.
 ///
-/// The glue to c10d is templates: no c10 or torch header meets those of the delegate library.
+/// The calls from c10d are templates: no c10 or torch header meets those of the delegate library.
 #pragma once
 
 #include <type_traits>
@@ -11,19 +11,19 @@
 
 namespace switchml_delegate {
 
-/// The delegate of this process, whose library is opened at the first call; null where it cannot be
-/// opened.
+/// The delegate of this process, whose library is opened at the first call; null if it cannot be
+/// opened. Any thread calls it.
 __attribute__((visibility("default"))) Interface* delegate() noexcept;
 
 /// Lets the ranks of a new process group agree, as Interface::join() does. A rank without the
-/// library refuses, and all ranks take Gloo.
+/// library refuses, and all ranks fall back to Gloo.
 __attribute__((visibility("default"))) void agree(const std::vector<const void*>& contexts,
                                                   int rank, int size,
                                                   std::chrono::milliseconds timeout,
                                                   const Exchange& exchange);
 
-/// Ring over the connections of a Gloo context that nothing else uses: where a message is late Gloo
-/// closes all of them, and one that was aborted holds up those behind it.
+/// Ring over the connections of a Gloo context that nothing else uses: Gloo closes all connections
+/// when a message is late, and a message that was aborted holds up those behind it.
 template <typename Context>
 Ring ringOf(const std::shared_ptr<Context>& context, int rank, int size) {
   using Buffer = typename std::decay<decltype(*context->createUnboundBuffer(nullptr, 0))>::type;
@@ -107,11 +107,12 @@ Element elementOf(const std::vector<Tensor>& tensors) {
                                   : Element::kOther;
 }
 
-/// One allreduce, with its number in the order of submission. It is made with its work.
+/// One allreduce of a process group. It is made with its work, on the thread of the caller, and
+/// takes a sequence number then; reduce() runs on a thread of the group.
 class Allreduce {
  public:
-  /// Several tensors have no number before they are `coalesce`d: without that, they are summed with
-  /// each other as well, which is left to Gloo.
+  /// Several tensors take no number before coalesce(): unless that is called, they are summed with
+  /// each other as well, and the call falls back to Gloo.
   template <typename Context, typename Tensor, typename ReduceOp>
   Allreduce(const Context* context, const std::vector<Tensor>& inputs, const ReduceOp& op)
       : context_(context),
@@ -130,56 +131,57 @@ class Allreduce {
   Allreduce(const Allreduce&) = delete;
   Allreduce& operator=(const Allreduce&) = delete;
 
-  /// False when the call is left to Gloo.
+  /// False if the call falls back to Gloo.
   explicit operator bool() const noexcept { return sequence_ != kNoSequence; }
 
-  /// Sets the limit of the job, where that is not the timeout of the group when it was made.
+  /// Sets the limit of the call. Without it the limit is the timeout that the group was made with.
   void limit(std::chrono::milliseconds limit) noexcept { limit_ = limit; }
 
-  /// Says that the tensors are one row of elements. Called where the work is made. False when the
-  /// call is left to Gloo.
+  /// Makes the tensors one row of elements. Called where the work is made. False if the call falls
+  /// back to Gloo.
   bool coalesce() noexcept {
     close(1);
     return sequence_ != kNoSequence;
   }
 
-  /// Replaces `tensors` (on the CPU) by their sums over all ranks, or by the averages; false when
-  /// that is left to Gloo.
+  /// Replaces `tensors`, which are on the CPU, by their sums over all ranks, or by the averages.
+  /// False if the call falls back to Gloo.
   template <typename Tensor>
   bool allreduce(std::vector<Tensor>& tensors) {
     close(request_.tensors);
     if (sequence_ == kNoSequence) {
       return false;
     }
-    const Parts<Tensor> parts(tensors);
-    reduce(parts, parts);
+    const RowLayout<Tensor> row(tensors);
+    reduce(row, row);
     return true;
   }
 
-  /// Gives `targets` their parts of the row of the sums or averages of `sources`, of which all are
-  /// on the CPU. The sources stay as they are, unless they are targets.
+  /// Sums or averages the row of `sources` over all ranks, and copies it to `targets`. All tensors
+  /// are on the CPU. The sources stay as they are, unless they are targets.
   template <typename Tensor>
-  void reduce(const Parts<Tensor>& sources, const Parts<Tensor>& targets, const Steps& more = {}) {
+  void reduce(const RowLayout<Tensor>& sources, const RowLayout<Tensor>& targets,
+              const PartCallbacks& more = {}) {
     using Type = typename std::decay<decltype(sources.first().scalar_type())>::type;
     try {
       Row<Tensor, Type> row(sources, targets,
                             request_.element == Element::kInt32 ? Type::Int : Type::Float);
-      Steps steps;
-      steps.before = more.before;
-      steps.place = [&row](std::int64_t first, std::int64_t last) {
-        auto values = row.place(first, last);
+      PartCallbacks callbacks;
+      callbacks.before = more.before;
+      callbacks.memory = [&row](std::int64_t first, std::int64_t last) {
+        auto values = row.allocate(first, last);
         return Memory{values->data_ptr(), std::move(values)};
       };
       if (!row.isInPlace()) {
-        steps.fill = [&row](std::int64_t first, std::int64_t last) { row.fill(first, last); };
+        callbacks.fill = [&row](std::int64_t first, std::int64_t last) { row.fill(first, last); };
       }
-      steps.after = [&](std::int64_t first, std::int64_t last) {
-        row.giveBack(first, last);
+      callbacks.after = [&](std::int64_t first, std::int64_t last) {
+        row.copyOut(first, last);
         if (more.after) {
           more.after(first, last);
         }
       };
-      delegate()->reduce(std::exchange(sequence_, kNoSequence), request_, limit_, steps);
+      delegate()->reduce(std::exchange(sequence_, kNoSequence), request_, limit_, callbacks);
     } catch (...) {
       drop();
       throw;
@@ -187,7 +189,8 @@ class Allreduce {
   }
 
  private:
-  /// Takes the number, once. Several tensors that are not one row are left to Gloo, and counted.
+  /// Takes the number, once. Several tensors that are not one row fall back to Gloo, and are
+  /// counted.
   void close(std::size_t tensors) noexcept {
     if (open_ && delegate() != nullptr) {
       request_.tensors = tensors;
@@ -206,7 +209,7 @@ class Allreduce {
   Request request_;
   std::uint64_t sequence_ = kNoSequence;
   std::chrono::milliseconds limit_{0};
-  bool open_ = true;  // whether the tensors are one row is not known yet
+  bool open_ = true;  // no number has been taken yet
 };
 
 }  // namespace switchml_delegate

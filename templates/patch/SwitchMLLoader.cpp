@@ -1,26 +1,220 @@
+/// Opens the delegate library, libswitchml_delegate.so, for the first process group of a process.
+///
+/// If the library cannot be opened, this rank still answers the other ranks of each new group: it
+/// writes one record, that it cannot delegate, and follows rank 0's decision. C++14.
 #include <dlfcn.h>
+#include <limits.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <exception>
 
 #include "SwitchMLAllreduce.hpp"
-#include "base/quietly.hpp"
-#include "base/say.hpp"
-#include "host/host_name.hpp"
-#include "join/groups.hpp"
-#include "join/requirement.hpp"
+#include "record.hpp"
+#include "record_store.hpp"
+#include "requirement.hpp"
 
 namespace switchml_delegate {
+namespace loader {
 namespace {
 
-/// The delegate library of this process, and what its groups have agreed on without it.
-struct Opened {
-  Interface* delegate = nullptr;
-  std::string why;  // it could not be opened
-  GroupNumbers numbers;
-  Requirement requirement;
-  std::mutex mutex;
-  Outcome group;  // the newest
+using std::chrono::milliseconds;
 
-  Opened() {
-    constexpr const char* kName = "libswitchml_delegate.so";
+constexpr const char* kName = "libswitchml_delegate.so";
+
+/// Writes a line to stderr, in pieces that a pipe takes at once. Drops the rest after a second
+/// without a reader.
+void print(const std::string& line) {
+  const auto whole = "switchml: " + line + '\n';
+  pollfd entry{STDERR_FILENO, POLLOUT, 0};
+  for (std::size_t begin = 0; begin < whole.size() && poll(&entry, 1, 1000) > 0;) {
+    const auto size = std::min<std::size_t>(whole.size() - begin, PIPE_BUF);
+    const auto written = write(STDERR_FILENO, whole.data() + begin, size);
+    if (written < 0 && errno != EINTR) {
+      return;
+    }
+    begin += written > 0 ? static_cast<std::size_t>(written) : 0;
+  }
+}
+
+bool isSet(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0;
+}
+
+/// SWITCHML_GROUP, as the delegate library reads it: 1 if it is unset or not a number.
+std::uint64_t firstGroup() {
+  const char* const given = std::getenv("SWITCHML_GROUP");
+  if (given == nullptr || *given < '0' || *given > '9') {
+    return 1;
+  }
+  char* end = nullptr;
+  errno = 0;
+  const std::uint64_t read = std::strtoull(given, &end, 10);
+  return errno != 0 || *end != '\0' || read == 0 ? 1 : read;
+}
+
+std::string hostName() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name[0] == '\0' ? "?" : printable(name.data(), kMostName, '!');
+}
+
+/// A string of JSON. Control characters become spaces.
+std::string quoted(const std::string& value) {
+  std::string out = "\"";
+  for (const char letter : value) {
+    if (letter == '"' || letter == '\\') {
+      out += '\\';
+    }
+    out += static_cast<unsigned char>(letter) < ' ' ? ' ' : letter;
+  }
+  return out + '"';
+}
+
+std::size_t copy(const std::string& text, char* buffer, std::size_t capacity) noexcept {
+  if (capacity > 0) {
+    buffer[text.copy(buffer, capacity - 1)] = '\0';
+  }
+  return text.size() + 1;
+}
+
+/// Report of a process without the library. switchml.py adds the other keys.
+std::string report(const std::string& problem, int size, const std::string& reason) {
+  const auto decision = size == 0 ? "" : glooDecision(reason);
+  return "{\"problem\": " + quoted(problem) +
+         ", \"group\": " + quoted(size == 0 ? "" : groupLine(size, decision)) +
+         ", \"world_size\": " + std::to_string(size) + ", \"decision\": " + quoted(decision) +
+         ", \"reason\": " + quoted(reason) + ", \"step\": " + quoted(size == 0 ? "" : kFirstStep) +
+         ", \"passed\": []}";
+}
+
+/// Report if there is no memory for another one.
+const std::string& kNoMemory = *new std::string(report("out of memory", 0, ""));
+
+/// The first step of the agreement (join/agreement.hpp) for a rank that cannot delegate, which ends
+/// the agreement for all ranks. One thread calls it, once.
+class Refusal {
+ public:
+  Refusal(const Exchange& exchange, int rank, int size, milliseconds timeout, Record own,
+          RecordGathering::Notify notify, const AgreementClock& clock)
+      : store_(exchange),
+        rank_(rank),
+        size_(size),
+        timeout_(std::min<milliseconds>(timeout, std::chrono::hours(24 * 365))),
+        own_(std::move(own)),
+        notify_(std::move(notify)),
+        clock_(clock) {}
+
+  /// Returns rank 0's decision. Throws std::runtime_error if a rank is missing.
+  Record decision() {
+    own_.nonces = {randomNonce()};
+    const auto out = rank_ == 0 ? lead() : follow();
+    if (out.kind == Ability::kMissing) {
+      throw std::runtime_error(out.detail);
+    }
+    return out;
+  }
+
+ private:
+  /// Reads the records of the other ranks, and writes the decision, as rank 0.
+  Record lead() {
+    const auto call = callName(own_.nonces[0]);
+    store_.makeCall(call, own_.sources, left());
+    const auto found = RecordGathering(store_, clock_, notify_)
+                           .run(call, kFirstStep, own_, size_, begun_ + timeout_);
+    const auto noTerms = [](const std::string&, const std::string&) { return std::string(); };
+    const auto out = found.orMissing(decide(found.all, noTerms));
+    store_.set(keyOf(call, kFirstStep), out.write());
+    store_.remove(recordKeys(call, kFirstStep, size_));
+    return out;
+  }
+
+  /// Writes the record, and reads rank 0's decision, as another rank.
+  Record follow() {
+    try {
+      for (auto key = std::string(kCallKey);;) {
+        const auto call = store_.readCall(key, left() + kDecisionGrace);
+        begun_ = clock_.now();
+        store_.set(keyOf(call, kFirstStep, rank_), own_.write());
+        const auto value = store_.get(keyOf(call, kFirstStep), left() + kDecisionGrace);
+        const auto out = Record::read(value, size_);
+        if (out.isFor(rank_, own_.nonces[0], call)) {
+          return out;
+        }
+        key = keyOf(call, kNextCall);
+      }
+    } catch (const std::exception& error) {
+      throw std::runtime_error(missingText({0}, size_, error.what()));
+    }
+  }
+
+  /// Time that this rank may still wait for the others.
+  milliseconds left() const { return clock_.left(begun_ + timeout_); }
+
+  RecordStore store_;
+  const int rank_;
+  const int size_;
+  const milliseconds timeout_;
+  Record own_;
+  const RecordGathering::Notify notify_;
+  const AgreementClock& clock_;
+  AgreementClock::Time begun_ = clock_.now();  // of the waits for other ranks
+};
+
+/// The delegate library of this process, or the reason why there is none, and then what the newest
+/// group has decided. Any thread calls it. Never destroyed: threads may outlive static objects.
+class Library {
+ public:
+  static Library& get() {
+    static auto& library = *new Library;
+    return library;
+  }
+
+  Interface* delegate() const noexcept { return delegate_; }
+
+  /// Takes part in the agreement of a new group as a rank that cannot delegate.
+  void refuse(int rank, int size, milliseconds timeout, const Exchange& exchange) {
+    const auto named = firstGroup();
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto number = ++made_[size];
+    lock.unlock();
+    Record own;
+    static_cast<Capabilities&>(own) =
+        number < named ? Capabilities::later(number, size, named) : Capabilities::unable(problem_);
+    own.group = named;
+    own.sources = std::string(SWITCHML_DELEGATE_DIGEST) + exchange.sources;
+    own.required = isSet("SWITCHML_REQUIRE");
+    own.host = hostName();
+    const auto decision =
+        Refusal(exchange, rank, size, timeout, own, print, AgreementClock()).decision();
+    lock.lock();
+    const bool first = size_ == 0;
+    size_ = size;
+    reason_ = decision.detail;
+    lock.unlock();
+    const auto line = groupLine(size, glooDecision(decision.detail));
+    if (first) {
+      print(warningText(rank, problem_ + "; " + kStaysWithGloo));
+    }
+    if (rank == 0) {
+      print(line);
+    }
+    requirement_.note(rank, own.required, decision);
+    if (decision.forbidsGloo()) {
+      throw std::runtime_error(refusalText(line));
+    }
+  }
+
+  std::string report() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return loader::report(problem_, size_, reason_);
+  }
+
+ private:
+  Library() {
     // A process has one delegate: that of whichever patch, graft or plugin came first.
     void* handle = dlopen(kName, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     if (handle == nullptr) {
@@ -32,89 +226,57 @@ struct Opened {
     void* const found = handle == nullptr ? nullptr : dlsym(handle, "switchml_delegate_interface");
     if (found == nullptr) {
       const char* const error = dlerror();
-      why = printable(error == nullptr ? "it has no interface" : error);
+      problem_ = printable(error == nullptr ? "it has no interface" : error);
       return;
     }
-    delegate =
+    delegate_ =
         reinterpret_cast<decltype(&switchml_delegate_interface)>(found)(SWITCHML_DELEGATE_DIGEST);
-    why = delegate == nullptr ? text(kName, " was compiled from other sources") : "";
+    problem_ = delegate_ == nullptr ? std::string(kName) + " was compiled from other sources" : "";
   }
+
+  Interface* delegate_ = nullptr;
+  std::string problem_;  // why the library cannot be opened
+  Requirement requirement_{print};
+  std::mutex mutex_;                   // guards the members below
+  std::map<int, std::uint64_t> made_;  // groups by their size
+  int size_ = 0;                       // of the newest group
+  std::string reason_;                 // for which it uses Gloo
 };
 
-/// Report where there is no memory for one.
-const std::string& kNoReport =
-    *new std::string(text("{\"problem\": ", inQuotes(kOutOfMemory), ", ", Outcome().json(), "}"));
-
-/// Never destroyed: threads may outlive the destruction of statics.
-Opened& opened() {
-  static auto& library = *new Opened;
-  return library;
-}
-
-/// What a rank without the library answers to the others of a new group.
-Capabilities without(Opened& own, int size) {
-  Settings settings;
-  static_cast<void>(settings.read());  // for its SWITCHML_GROUP
-  const auto number = own.numbers.next(size);
-  auto out = number < settings.group ? Capabilities::later(number, size, settings.group)
-                                     : Capabilities::unable(own.why);
-  out.group = settings.group;
-  return out;
-}
-
 }  // namespace
+}  // namespace loader
 
 Interface* delegate() noexcept {
-  Interface* found = nullptr;
-  quietly([&found] { found = opened().delegate; });
-  return found;
+  try {
+    return loader::Library::get().delegate();
+  } catch (...) {  // no memory
+    return nullptr;
+  }
 }
 
 void agree(const std::vector<const void*>& contexts, int rank, int size,
            std::chrono::milliseconds timeout, const Exchange& exchange) {
-  auto& own = opened();
-  if (own.delegate != nullptr) {
-    return own.delegate->join(contexts, rank, size, timeout, exchange);
-  }
-  const auto all = Negotiation<SteadyClock>(exchange, rank, size, timeout, hostName(), say)
-                       .round(Step::kCapabilities, without(own, size));
-  Outcome group;
-  group.size = size;
-  group.step = Step::kCapabilities;
-  group.stayWithGloo(all.words);
-  std::unique_lock<std::mutex> lock(own.mutex);
-  const bool first = own.group.size == 0;
-  own.group = group;
-  lock.unlock();
-  if (first) {
-    warnRank(rank, text(own.why, "; ", kStaysWithGloo));
-  }
-  if (rank == 0) {
-    say(group.line());
-  }
-  own.requirement.note(rank, all);
-  if (all.forbidsGloo()) {
-    throw std::runtime_error(group.refusal());
+  auto& library = loader::Library::get();
+  if (library.delegate() != nullptr) {
+    library.delegate()->join(contexts, rank, size, timeout, exchange);
+  } else {
+    library.refuse(rank, size, timeout, exchange);
   }
 }
 
 }  // namespace switchml_delegate
 
-/// Writes the report as Interface::report() does. Without the library it says why that could not be
-/// opened, and what the newest group has agreed on; without memory, that there is none.
+/// Writes the report as Interface::report() does. Without the library it has the reason, and what
+/// the newest group has decided.
 extern "C" __attribute__((visibility("default"))) std::size_t switchml_delegate_report(
     char* buffer, std::size_t capacity) noexcept {
-  using namespace switchml_delegate;
-  std::size_t size = 0;
-  const bool written = quietly([&] {
-    auto& own = opened();
-    if (own.delegate != nullptr) {
-      size = own.delegate->report(buffer, capacity);
-      return;
-    }
-    const std::lock_guard<std::mutex> lock(own.mutex);
-    size = copyText(text("{\"problem\": ", inQuotes(own.why), ", ", own.group.json(), "}"), buffer,
-                    capacity);
-  });
-  return written ? size : copyText(kNoReport, buffer, capacity);
+  using switchml_delegate::loader::Library;
+  namespace loader = switchml_delegate::loader;
+  try {
+    auto& library = Library::get();
+    return library.delegate() != nullptr ? library.delegate()->report(buffer, capacity)
+                                         : loader::copy(library.report(), buffer, capacity);
+  } catch (...) {
+    return loader::copy(loader::kNoMemory, buffer, capacity);
+  }
 }

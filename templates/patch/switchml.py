@@ -8,16 +8,8 @@ import json
 
 import torch
 
-# What the report has where the delegate library cannot be opened, unless the glue says more.
-_CLOSED = {
-    "flags": "", "simulator": False, "client": "", "sources": "", "delegating": False,
-    "failure": "", "decision": "", "objection": "", "late": False,
-    "capabilities": {}, "terms": {}, "filled_in": "", "calls": 0, "bytes": 0,
-    "packets": None, "fallbacks": dict.fromkeys(("group", "op", "dtype", "tensors", "numel"), 0),
-    "failover": {
-        "failovers": 0, "returns": 0, "reason": "", "redone": 0, "calls": 0, "seconds": 0.0,
-    },
-}  # fmt: skip
+# All keys of the report, with their values before the delegate library is opened.
+_DEFAULTS = {}
 
 
 def _function():
@@ -45,9 +37,7 @@ def is_patched():
 def report():
     """Return the state of this process as a dict; None in an unpatched torch.
 
-    docs/runtime.md of switchml-patch has a table of its keys. `step` is the step at which the ranks
-    of the newest group did not agree, empty if they agreed, and `passed` are the steps before it.
-    `problem` is why the delegate library could not be opened; empty if it could.
+    docs/reference.md of switchml-patch has a table of its keys.
     """
     function = _function()
     if function is None:
@@ -62,9 +52,12 @@ def report():
 
 
 def complete(content):
-    """Return the report that the glue has written, with all keys."""
+    """Return the report that the C++ has written, with all keys.
+
+    The C++ that opens the delegate library writes few of them if it cannot open the library.
+    """
     written = json.loads(content.decode("utf-8", "replace"))
-    return {**_CLOSED, "objection": written.get("problem", ""), **written}
+    return {**_DEFAULTS, "objection": written.get("problem", ""), **written}
 
 
 if __name__ == "__main__":

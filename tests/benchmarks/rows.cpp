@@ -10,7 +10,7 @@
 #include "SwitchMLCodec.hpp"
 #include "timing.hpp"
 
-using Parts = switchml_delegate::Parts<at::Tensor>;
+using RowLayout = switchml_delegate::RowLayout<at::Tensor>;
 using Row = switchml_delegate::Row<at::Tensor, at::ScalarType>;
 
 /// Calls `fill` and, a part later, `give`.
@@ -30,16 +30,16 @@ void inParts(std::int64_t numel, const Fill& fill, const Give& give) {
 int main(int, char** arguments) {
   const auto numel = static_cast<std::int64_t>(std::strtoull(arguments[1], nullptr, 10));
   const auto tensor = at::ones({numel}, at::kBFloat16);
-  const Parts parts({tensor});
+  const RowLayout parts({tensor});
   const auto pieces = [&] {
     Row row(parts, parts, at::kFloat);
     inParts(
         numel,
         [&](auto first, auto last) {
-          row.place(first, last);
+          row.allocate(first, last);
           row.fill(first, last);
         },
-        [&](auto first, auto last) { row.giveBack(first, last); });
+        [&](auto first, auto last) { row.copyOut(first, last); });
   };
   const auto fresh = [&] {
     const auto row = tensor.new_empty({numel}, at::kFloat);

@@ -1,5 +1,5 @@
-// The negotiation of ranks without a library, over a Store in memory: ranks take turns at random,
-// and time passes only where all of them wait. Prints ok.
+// The negotiation of ranks over a Store in memory, some with the loader of a rank that has no
+// library: ranks take turns at random, and time passes only if all of them wait. Prints ok.
 #include "join/agreement.hpp"
 
 #include <algorithm>
@@ -17,14 +17,18 @@
 #include <string>
 #include <vector>
 
+#include "SwitchMLLoader.cpp"
+#include "base/environment.hpp"
+#include "base/text.hpp"
 #include "check.hpp"
+#include "join/settings.hpp"
 
 using switchml_delegate::Ability;
 using switchml_delegate::Capabilities;
 using switchml_delegate::ContextState;
 using switchml_delegate::Exchange;
-using switchml_delegate::Message;
 using switchml_delegate::Negotiation;
+using switchml_delegate::Record;
 using switchml_delegate::Step;
 
 namespace {
@@ -42,16 +46,13 @@ bool contains(const std::string& text, const std::string& part) {
 }
 
 /// The time of the attempt that runs.
-struct Clock {
-  using duration = milliseconds;
-  using rep = duration::rep;
-  using period = duration::period;
-  using time_point = std::chrono::time_point<Clock>;
-  static time_point now() { return time_point(milliseconds(passed)); }
-  static void sleep(milliseconds time) { sleeping(time); }
+struct Clock final : switchml_delegate::AgreementClock {
+  Time now() const override { return Time(milliseconds(passed)); }
+  void sleep(milliseconds time) const override { sleeping(time); }
   static inline thread_local std::function<void(milliseconds)> sleeping;  // of this rank
-  static inline std::atomic<rep> passed{0};
+  static inline std::atomic<milliseconds::rep> passed{0};
 };
+const Clock kClock;
 
 /// The process has been killed.
 struct Killed {};
@@ -97,8 +98,8 @@ class Attempt {
     bool arrived = false;  // at an access, and waits for its turn
     bool ended = false;
     bool late = false;    // the time for the key is over
-    std::string awaited;  // the key, where it waits for one
-    Clock::time_point until;
+    std::string awaited;  // the key that it waits for; empty if it waits for none
+    Clock::Time until;
     std::uint64_t accesses = 0;
   };
 
@@ -134,7 +135,7 @@ class Attempt {
     auto& mine = ranks_[rank];
     mine.awaited = key;
     // Rank 0 is later than the others.
-    mine.until = Clock::now() + limit + (rank == 0 ? kLag : milliseconds(0));
+    mine.until = kClock.now() + limit + (rank == 0 ? kLag : milliseconds(0));
     mine.arrived = true;
     running_ = running_ == rank ? ranks_.size() : running_;
     next();
@@ -171,7 +172,8 @@ class Attempt {
       running_ = *std::min_element(waiting.begin(), waiting.end(), [this](auto a, auto b) {
         return ranks_[a].until < ranks_[b].until;
       });
-      const auto reached = ranks_[running_].until.time_since_epoch().count();
+      const auto until = ranks_[running_].until.time_since_epoch();
+      const auto reached = std::chrono::duration_cast<milliseconds>(until).count();
       Clock::passed = std::max(Clock::passed.load(), reached);
       ranks_[running_].late = true;
     }
@@ -190,20 +192,37 @@ class Attempt {
 constexpr Step kRounds[] = {Step::kCapabilities, Step::kStart, Step::kProbe};
 
 struct Outcome {
-  Message last;
+  Record last;
   std::uint64_t seed = 0;
   bool again = false;
   std::string error;
   std::vector<std::string> lines;  // while it waited
 };
 
+const std::string kNoLibrary = "libgone.so.1";
+
+/// Joins a group as a rank whose loader finds no library.
+Record withoutLibrary(const Exchange& exchange, int rank, int size, const Capabilities& able,
+                      const std::string& host,
+                      const std::function<void(const std::string&)>& notify) {
+  Record own{able};
+  own.sources = SWITCHML_DELEGATE_DIGEST;
+  own.host = host;
+  return switchml_delegate::loader::Refusal(exchange, rank, size, kTimeout, own, notify, kClock)
+      .decision();
+}
+
 /// Joins a group as a rank. It may work for as long as it may before each round.
 Outcome join(const Exchange& exchange, int rank, int size, const std::vector<Capabilities>& own,
              std::uint64_t random, const std::string& host = "zeus") {
   Outcome out;
   out.error = thrown([&] {
-    Negotiation<Clock> negotiation(exchange, rank, size, kTimeout, host,
-                                   [&out](const std::string& line) { out.lines.push_back(line); });
+    const auto notify = [&out](const std::string& line) { out.lines.push_back(line); };
+    if (own[0].detail == kNoLibrary) {
+      out.last = withoutLibrary(exchange, rank, size, own[0], host, notify);
+      return;
+    }
+    Negotiation negotiation(exchange, rank, size, kTimeout, host, notify, kClock);
     for (std::size_t i = 0; i < own.size() && out.last.able(); ++i) {
       if ((random >> (3 * static_cast<std::size_t>(rank) + i) % 64U & 1U) != 0) {
         thrown([&] { exchange.get("never", kWork); });
@@ -233,11 +252,30 @@ std::vector<Outcome> together(Attempt& attempt, int size, std::uint64_t random,
   return out;
 }
 
+const std::vector<Capabilities> kLacking{Capabilities::unable(kNoLibrary)};
+
 void agreed(const std::vector<Outcome>& ranks, const std::string& name) {
   for (const auto& rank : ranks) {
     check(rank.error.empty(), name + ": " + rank.error);
-    check(rank.last.able(), name + ": " + rank.last.words);
+    check(rank.last.able(), name + ": " + rank.last.detail);
     check(rank.seed == ranks[0].seed, name + ": one seed");
+  }
+}
+
+/// Some ranks have no library, and all ranks take the decision that rank 0 would take with one.
+void lacking(Attempt& attempt, int size, std::uint64_t random, const std::string& name) {
+  std::map<int, std::vector<Capabilities>> others;
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    if ((random >> rank & 1U) != 0 || (rank == size - 1 && ranks.empty())) {
+      others[rank] = kLacking;
+      ranks.push_back(rank);
+    }
+  }
+  const auto reason = switchml_delegate::ranksText(ranks) + ": " + kNoLibrary;
+  for (const auto& rank : together(attempt, size, random, others)) {
+    check(rank.last.detail == reason && rank.last.kind == Ability::kUnable,
+          name + ": " + rank.last.detail + rank.error);
   }
 }
 
@@ -256,17 +294,22 @@ void attempts(int size, std::uint64_t random) {
     const auto cut = draw() % 3 == 0 ? kNever : draw() % (14 * static_cast<std::uint64_t>(size));
     Attempt attempt(store, size, draw(), cut);
     const auto last = size - 1;
-    const auto ranks =
-        draw() % 2 == 0
-            ? together(attempt, size, draw())
-            : together(attempt, size, draw(), {{last, {Capabilities::unable("disabled at first")}}},
-                       draw() % 4 == 0 ? std::set<int>{1} : std::set<int>{});
+    std::map<int, std::vector<Capabilities>> others;
+    if (draw() % 2 == 0) {
+      others[last] = {Capabilities::unable("disabled at first")};
+    }
+    if (draw() % 3 == 0) {
+      others[static_cast<int>(draw() % static_cast<std::uint64_t>(size))] = kLacking;
+    }
+    const auto missing = draw() % 8 == 0 ? std::set<int>{1} : std::set<int>{};
+    const auto ranks = together(attempt, size, draw(), others, missing);
     seeds.insert(ranks[0].seed);
   }
   restart(earlier);
   Attempt attempt(store, size, draw());
   const bool before = store.count("switchml/call") != 0;
-  if (draw() % 2 == 0) {
+  const auto kind = draw() % 3;
+  if (kind == 0) {
     const auto ranks = together(attempt, size, draw());
     agreed(ranks, name);
     check(seeds.count(ranks[0].seed) == 0, name + ": another seed");
@@ -276,10 +319,13 @@ void attempts(int size, std::uint64_t random) {
     check(std::count_if(store.begin(), store.end(),
                         [&](const auto& one) { return contains(one.first, below); }) == 1,
           name + ": the keys go away");
+  } else if (kind == 1) {
+    lacking(attempt, size, draw(), name);
   } else {
     for (const auto& rank :
          together(attempt, size, draw(), {{1, {Capabilities::unable("disabled now")}}})) {
-      check(rank.last.words == "rank 1: disabled now", name + ": " + rank.last.words + rank.error);
+      check(rank.last.detail == "rank 1: disabled now",
+            name + ": " + rank.last.detail + rank.error);
     }
   }
 }
@@ -301,8 +347,8 @@ void again(int size, std::uint64_t random) {
     for (const auto& rank : groups[i]) {
       check(rank.error.empty(), rank.error);
       check(rank.last.able() == (i % 2 == 0), "each group has its own decision");
-      check(rank.last.able() || contains(rank.last.words, "group " + std::to_string(i)),
-            rank.last.words);
+      check(rank.last.able() || contains(rank.last.detail, "group " + std::to_string(i)),
+            rank.last.detail);
       check(rank.seed == groups[i][0].seed, "one seed for each group");
     }
   }
@@ -336,6 +382,14 @@ void missing(std::uint64_t random) {
   check(lines.size() >= 29 && lines.size() <= 60 &&
             contains(lines.back(), "ranks 1-2, 4 of 5 have not answered while"),
         "they are named again and again while rank 0 waits");
+  check(contains(said(4, {{0, kLacking}}, {2}), "SwitchML: rank 2 of 4" + alive),
+        "rank 0 has no library, and another rank never comes");
+  check(contains(said(4, {{0, kLacking}}, {1, 2}), "SwitchML: ranks 1-2 of 4" + end),
+        "rank 0 has no library, and others never come");
+  check(lines.size() >= 29 && contains(lines.back(), "ranks 1-2 of 4 have not answered while"),
+        "it names them as well");
+  check(contains(said(4, {{3, kLacking}}, {0}), "SwitchML: rank 0 of 4" + alive),
+        "a rank has no library, and rank 0 never comes");
   std::set<int> most;
   for (int rank = 1; rank < 79; ++rank) {
     most.insert(rank);
@@ -349,7 +403,7 @@ void missing(std::uint64_t random) {
 }
 
 /// A rank comes after rank 0 has given up, which it reads at once.
-void tooLate(std::uint64_t random) {
+void tooLate(std::uint64_t random, const std::map<int, std::vector<Capabilities>>& others) {
   std::map<std::string, Value> store;
   Attempt attempt(store, 3, random);
   std::vector<std::string> errors(3);
@@ -357,17 +411,19 @@ void tooLate(std::uint64_t random) {
     if (rank == 2) {
       thrown([&] { exchange.get("never", 3 * kTimeout); });
     }
-    const auto begun = Clock::now();
-    errors[static_cast<std::size_t>(rank)] = join(exchange, rank, 3, kAll, 0).error;
-    check(rank != 2 || Clock::now() == begun, "it waits for nothing");
+    const auto begun = kClock.now();
+    const auto own = others.count(rank) == 0 ? kAll : others.at(rank);
+    errors[static_cast<std::size_t>(rank)] = join(exchange, rank, 3, own, 0).error;
+    check(rank != 2 || kClock.now() == begun, "it waits for nothing");
   });
   check(contains(errors[0], "SwitchML: rank 2 of 3 did not answer") && errors[1] == errors[0] &&
             errors[2] == errors[0],
         "one error for all: " + errors[2]);
 }
 
-/// Rank 0 refuses a value that has no place in memory, and so do the others where that is its own.
-void tooLarge(int sender) {
+/// Rank 0 refuses a value that has no place in memory, and so do the others if it is rank 0's own.
+/// The `lacking` rank has no library.
+void tooLarge(int sender, int lacking = -1) {
   std::map<std::string, Value> store;
   Attempt attempt(store, 3, 1);
   attempt.run([&](int rank, const Exchange& exchange) {
@@ -376,7 +432,7 @@ void tooLarge(int sender) {
       const bool answers = sender != 0 || contains(key, "/capabilities");
       exchange.set(key, rank == sender && answers ? Value(8'000'000, ',') : value);
     };
-    const auto error = join(own, rank, 3, kAll, 0).error;
+    const auto error = join(own, rank, 3, rank == lacking ? kLacking : kAll, 0).error;
     check(rank == sender || contains(error, "SwitchML: rank " + std::to_string(sender) +
                                                 " of 3 did not answer while"),
           error);
@@ -392,18 +448,18 @@ void otherSources() {
     auto own = exchange;
     own.sources = rank == 1 ? "-other" : "";
     const auto out = join(own, rank, 3, kAll, 0);
-    check(contains(out.last.words,
+    check(contains(out.last.detail,
                    "rank 1: switchml-patch with sources alone-other where rank 0 has alone") &&
               !out.last.able(),
-          out.last.words + out.error);
+          out.last.detail + out.error);
   });
   const auto all = switchml_delegate::decide({{{Ability::kAble, ""}, "one", {"a"}, false, "zeus"},
                                               {{Ability::kAble, ""}, "other", {"b"}, true}});
   check(!all.able() && all.required, "also the other rank may require SwitchML");
-  check(all.words.find("rank 1: switchml-patch") == 0, "it need not say its host: " + all.words);
+  check(all.detail.find("rank 1: switchml-patch") == 0, "it need not say its host: " + all.detail);
 }
 
-/// Terms differ in a value, also where they are as long.
+/// Terms differ in a value, also if both are of one length.
 void otherTerms() {
   for (const std::string value : {"8", "16"}) {
     std::map<std::string, Value> store;
@@ -411,26 +467,26 @@ void otherTerms() {
     const Capabilities first{Ability::kAble, "packet_numel=4 MIN=1", ""};
     const Capabilities other{Ability::kAble, "packet_numel=" + value + " MIN=1", ""};
     for (const auto& rank : together(attempt, 2, 0, {{0, {first}}, {1, {other}}})) {
-      check(rank.last.words == "rank 1: packet_numel=" + value + " where rank 0 has 4",
-            rank.last.words + rank.error);
+      check(rank.last.detail == "rank 1: packet_numel=" + value + " where rank 0 has 4",
+            rank.last.detail + rank.error);
     }
   }
 }
 
-/// A reason has the hosts of its ranks, where the group has several.
+/// A reason has the hosts of its ranks, if the group has several.
 void hosts() {
   const auto said = [](const std::vector<std::string>& names, const std::set<int>& able) {
     std::map<std::string, Value> store;
     const auto size = static_cast<int>(names.size());
     Attempt attempt(store, size, 1);
-    std::string words;
+    std::string reason;
     attempt.run([&](int rank, const Exchange& exchange) {
       const auto own = able.count(rank) == 0 ? Capabilities::unable("why") : kAble;
       const auto out = join(exchange, rank, size, {own}, 0, names[static_cast<std::size_t>(rank)]);
       check(out.last.host.empty(), "a decision is of no host");
-      words = out.last.words;
+      reason = out.last.detail;
     });
-    return words;
+    return reason;
   };
   check(said({"a", "a", "a"}, {0}) == "ranks 1-2: why", "one host");
   check(said({"a", "b", "a"}, {0, 2}) == "rank 1 on b: why", "another host");
@@ -497,46 +553,65 @@ void messages() {
         "some run");
   for (const auto one : {able, unable, busy, later, Ability::kMissing}) {
     for (const auto state : {stopped, runs, ContextState::kMixed}) {
-      const auto read = Message::read(Message{{one, "", "", state}, "7", {"a"}}.write(), 1);
+      const auto read = Record::read(Record{{one, "", "", state}, "7", {"a"}}.write(), 1);
       check(read.kind == one && read.context == state, "each value is read as it was written");
     }
   }
-  const Message made{{unable, "two\nlines, and  spaces\x1b", "", runs, false, 12},
-                     "7",
-                     {"a", "-", "b"},
-                     true,
-                     "zeus"};
-  const auto back = Message::read(made.write(), 3);
+  const Record made{{unable, "two\nlines, and  spaces\x1b", "", runs, false, 12},
+                    "7",
+                    {"a", "-", "b"},
+                    true,
+                    "zeus"};
+  const auto back = Record::read(made.write(), 3);
   check(back.sources == "7" && back.nonces == made.nonces && back.kind == unable && back.required &&
-            back.words == "two?lines, and  spaces?" && back.context == runs &&
+            back.detail == "two?lines, and  spaces?" && back.context == runs &&
             back.host == "zeus" && back.group == 12,
         "a message is read as it was written, in one line");
   const std::string much(5000, '\xe9');
   const auto bounded =
-      Message::read(Message{{unable, much, "", runs}, much, {"a"}, true, much}.write(), 1);
-  check(bounded.words == std::string(4096, '?') && bounded.host == std::string(64, '?') &&
+      Record::read(Record{{unable, much, "", runs}, much, {"a"}, true, much}.write(), 1);
+  check(bounded.detail == std::string(4096, '?') && bounded.host == std::string(64, '?') &&
             bounded.sources == bounded.host,
         "it has an end");
   for (const char letter : {'\0', 'z'}) {
     const auto letters = std::string(1, letter) + '-' + letter;
     const auto value = "1 a, " + letters + "zeus words";
-    const auto other = Message::read({value.begin(), value.end()}, 1);
+    const auto other = Record::read({value.begin(), value.end()}, 1);
     check(other.kind == unable && other.context == stopped, "letters of other sources");
   }
   const auto commas = "1 " + std::string(60'000, ',') + " y-s terms";
-  check(Message::read({commas.begin(), commas.end()}, 2).nonces.size() == 2, "one for each rank");
+  check(Record::read({commas.begin(), commas.end()}, 2).nonces.size() == 2, "one for each rank");
   check(back.answers(2, "b") && !back.answers(1, "b") && !back.answers(3, "b"), "whom it answers");
   for (const std::string cut : {"", "1", "1 a,", "1 a, y", "1 a, y-", "1 , y-s terms"}) {
     thrown([&cut] {
-      const auto read = Message::read({cut.begin(), cut.end()}, 1);
+      const auto read = Record::read({cut.begin(), cut.end()}, 1);
       check(cut == "1 , y-s terms" && !read.answers(0, "a"), "'" + cut + "' is no message");
     });
   }
 }
 
+/// A rank without the library reads its environment as one with it does.
+void environments() {
+  for (const char* const value : {"", "0", "1", "2", "07", "-1", "+1", " 1", "1 ", "1x", "two",
+                                  "18446744073709551615", "18446744073709551616"}) {
+    setenv("SWITCHML_GROUP", value, 1);
+    setenv("SWITCHML_REQUIRE", value, 1);
+    switchml_delegate::Settings settings;
+    settings.read();
+    const auto name = "'" + std::string(value) + "'";
+    check(switchml_delegate::loader::firstGroup() == settings.group, name + " as a group");
+    check(switchml_delegate::loader::isSet("SWITCHML_REQUIRE") ==
+              switchml_delegate::isSet("SWITCHML_REQUIRE"),
+          name + " as a switch");
+  }
+  unsetenv("SWITCHML_GROUP");
+  unsetenv("SWITCHML_REQUIRE");
+}
+
 }  // namespace
 
 int main() {
+  environments();
   messages();
   accesses();
   otherSources();
@@ -546,10 +621,14 @@ int main() {
     missing(random);
   }
   for (std::uint64_t random = 0; random < 20; ++random) {
-    tooLate(random);
+    tooLate(random, {});
+    tooLate(random, {{0, kLacking}});
+    tooLate(random, {{2, kLacking}});
   }
   for (int sender = 0; sender < 3; ++sender) {
-    tooLarge(sender);
+    for (const int lacking : {-1, 1, 2}) {
+      tooLarge(sender, lacking);
+    }
   }
   for (std::uint64_t random = 0; random < 200; ++random) {
     attempts(2 + static_cast<int>(random % 3), random);

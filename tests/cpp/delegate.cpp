@@ -672,26 +672,26 @@ void dropped(const Rank& me, Group& group) {
 }
 
 /// Sums the tensor of `work` with these steps; returns what was thrown.
-std::string reduced(Work& work, const switchml_delegate::Steps& steps) {
-  const switchml_delegate::Parts<Tensor> parts(work.inputs);
-  return thrown([&] { work.call.reduce(parts, parts, steps); });
+std::string reduced(Work& work, const switchml_delegate::PartCallbacks& callbacks) {
+  const switchml_delegate::RowLayout<Tensor> parts(work.inputs);
+  return thrown([&] { work.call.reduce(parts, parts, callbacks); });
 }
 
 /// On one rank the values of the second part cannot be had, while the first is with the library.
 void interrupted(const Rank& me, Group& group) {
   const auto work = group.make(ints(5000, me.rank, 0));
   std::vector<std::int64_t> ends;
-  switchml_delegate::Steps steps;
+  switchml_delegate::PartCallbacks callbacks;
   if (me.rank == 0) {
-    steps.before = [](std::int64_t first, std::int64_t last) {
+    callbacks.before = [](std::int64_t first, std::int64_t last) {
       check(last - first == 1000, "the part that the environment says");
       if (first == 1000) {
         throw std::runtime_error("no values");
       }
     };
   }
-  steps.after = [&ends](std::int64_t /*first*/, std::int64_t last) { ends.push_back(last); };
-  const auto error = reduced(*work, steps);
+  callbacks.after = [&ends](std::int64_t /*first*/, std::int64_t last) { ends.push_back(last); };
+  const auto error = reduced(*work, callbacks);
   const auto expected = me.rank == 0 ? "no values" : "SwitchML";
   check(error.find(expected) != std::string::npos, error);
   check(ends.size() <= 1, "a part without the other rank is no sum");
@@ -703,13 +703,13 @@ void interrupted(const Rank& me, Group& group) {
 void untaken(const Rank& me) {
   auto group = me.group("untaken");
   const auto work = group.make(ints(2000, me.rank, 0));
-  switchml_delegate::Steps steps;
-  steps.after = [&me](std::int64_t /*first*/, std::int64_t /*last*/) {
+  switchml_delegate::PartCallbacks callbacks;
+  callbacks.after = [&me](std::int64_t /*first*/, std::int64_t /*last*/) {
     if (me.rank == 0) {
       throw std::runtime_error("no room");
     }
   };
-  const auto error = reduced(*work, steps);
+  const auto error = reduced(*work, callbacks);
   check(me.rank != 0 || error == "no room", error);
   const auto next = group.allreduce(ints(10, me.rank, 0)).get().error;
   check(!next.empty(), "the process uses SwitchML no more");
@@ -855,11 +855,11 @@ void queued(const Rank& me) {
   const auto first = group.make(ints(3000, me.rank, 0));
   const auto behind = ints(10, me.rank, 0);
   auto outcome = group.allreduce(behind);
-  switchml_delegate::Steps steps;
-  steps.before = [&me](std::int64_t from, std::int64_t /*last*/) {
+  switchml_delegate::PartCallbacks callbacks;
+  callbacks.before = [&me](std::int64_t from, std::int64_t /*last*/) {
     std::this_thread::sleep_for(from == 0 ? me.limit * 3 / 2 : milliseconds(0));
   };
-  me.checkSum(first->inputs[0], reduced(*first, steps));
+  me.checkSum(first->inputs[0], reduced(*first, callbacks));
   me.checkSum(behind, outcome.get().error);
 }
 
@@ -868,12 +868,12 @@ void consecutive(const Rank& me) {
   auto group = me.group("consecutive");
   const std::vector<std::shared_ptr<Work>> works{group.make(ints(4000, me.rank, 0)),
                                                  group.make(ints(4000, me.rank, 0))};
-  switchml_delegate::Steps steps;
-  steps.before = [&me](std::int64_t /*first*/, std::int64_t /*last*/) {
+  switchml_delegate::PartCallbacks callbacks;
+  callbacks.before = [&me](std::int64_t /*first*/, std::int64_t /*last*/) {
     std::this_thread::sleep_for(me.limit / 5);
   };
-  auto second = std::async(std::launch::async, [&] { return reduced(*works[1], steps); });
-  me.checkSum(works[0]->inputs[0], reduced(*works[0], steps));
+  auto second = std::async(std::launch::async, [&] { return reduced(*works[1], callbacks); });
+  me.checkSum(works[0]->inputs[0], reduced(*works[0], callbacks));
   me.checkSum(works[1]->inputs[0], second.get());
 }
 
@@ -899,12 +899,12 @@ void aborted(const Rank& me) {
   auto behind = group.allreduce(ints(10, me.rank, 0));
   std::promise<void> stuck;
   std::promise<void> release;
-  switchml_delegate::Steps steps;
-  steps.before = [&](std::int64_t /*first*/, std::int64_t /*last*/) {
+  switchml_delegate::PartCallbacks callbacks;
+  callbacks.before = [&](std::int64_t /*first*/, std::int64_t /*last*/) {
     stuck.set_value();
     release.get_future().wait();
   };
-  auto outcome = std::async(std::launch::async, [&] { return reduced(*first, steps); });
+  auto outcome = std::async(std::launch::async, [&] { return reduced(*first, callbacks); });
   stuck.get_future().wait();
   group.abort();
   const auto error = behind.get().error;
@@ -952,12 +952,14 @@ void sumStaged(const Rank& me, Group& group, std::size_t numel) {
   work->call.limit(milliseconds::max());  // as of a program that would wait for ever
   auto* const there = static_cast<std::int32_t*>(device.data_ptr());
   auto* const here = static_cast<std::int32_t*>(work->inputs[0].data_ptr());
-  switchml_delegate::Steps steps;
-  steps.before = [=](auto first, auto last) {
+  switchml_delegate::PartCallbacks callbacks;
+  callbacks.before = [=](auto first, auto last) {
     std::copy(there + first, there + last, here + first);
   };
-  steps.after = [=](auto first, auto last) { std::copy(here + first, here + last, there + first); };
-  me.checkSum(device, reduced(*work, steps));
+  callbacks.after = [=](auto first, auto last) {
+    std::copy(here + first, here + last, there + first);
+  };
+  me.checkSum(device, reduced(*work, callbacks));
 }
 
 /// Rank 1 is later than rank 0 waits.

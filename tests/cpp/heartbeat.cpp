@@ -1,7 +1,7 @@
 // The heartbeat over connections that are made up. `closed`: the connection of a rank ends.
-// `silent`: nothing comes from a rank. `back`: its beats come again. `news`: a rank passes on at
-// once what it hears. `alive`: all ranks live. `stopped`: so they do, and were stopped for longer
-// than a silent rank has. `left`: a rank leaves, and a beat comes late.
+// `silent`: nothing comes from a rank. `back`: its beats come again. `news`: a rank forwards at
+// once what it receives. `alive`: all ranks live. `stopped`: all ranks live, and were stopped for
+// longer than `silence`. `left`: a rank leaves, and a beat comes late.
 #include "recover/heartbeat.hpp"
 
 #include <sys/types.h>
@@ -20,6 +20,7 @@
 namespace {
 
 using std::chrono::milliseconds;
+using switchml_delegate::Beat;
 using switchml_delegate::Heartbeat;
 using wires::Wires;
 
@@ -45,7 +46,7 @@ Heartbeats makeHeartbeats(Wires& wires, int size, Heartbeat::Times times,
   return heartbeats;
 }
 
-/// All other ranks know soon that `gone` is gone.
+/// Fails unless all other ranks know soon that `gone` is gone.
 void checkAllKnow(const Heartbeats& heartbeats, int gone) {
   for (std::size_t rank = 0; rank < heartbeats.size(); ++rank) {
     if (static_cast<int>(rank) == gone) {
@@ -95,15 +96,9 @@ void comeBack(int size, int rank) {
   checkAllKnow(heartbeats, Heartbeat::kNobody);
 }
 
-/// What a beat says, as it is sent.
-struct Beat {
-  std::int32_t gone;
-  std::int32_t closed;
-};
-
-/// A rank whose next beat is due in ten minutes passes on at once what it hears: that another rank
-/// is silent, that it is back, and that a connection is closed.
-void passOn(bool cut) {
+/// A rank whose next beat is due in ten minutes forwards at once that another rank is silent, that
+/// the beats of that rank come again, and that a connection has closed.
+void forward(bool cut) {
   constexpr int kSize = 4;
   constexpr Heartbeat::Times kRare{std::chrono::minutes(10), std::chrono::minutes(20)};
   Wires wires(kSize);
@@ -113,23 +108,23 @@ void passOn(bool cut) {
     Beat received{};
     const auto message =
         wires.of(2).receive(switchml_delegate::kHeartbeats, &received, sizeof received);
-    const auto why = thrown([&] { message.wait(kEnough); });
-    check(why.empty() && received.gone == beat.gone && received.closed == beat.closed,
-          what + ": " + why);
+    const auto error = thrown([&] { message.wait(kEnough); });
+    check(error.empty() && received.gone == beat.gone && received.closed == beat.closed,
+          what + ": " + error);
   };
-  const auto tell = [&](Beat beat) {
+  const auto send = [&](Beat beat) {
     const auto message = wires.of(0).send(switchml_delegate::kHeartbeats, &beat, sizeof beat);
     check(message.wait(kEnough), "it is received");
   };
   expect({Heartbeat::kNobody, 0}, "all live at first");
   for (const int gone : {3, 0, Heartbeat::kNobody}) {
-    tell({gone, 0});
+    send({gone, 0});
     expect({gone, 0}, "a silent rank, or none");
   }
   if (cut) {
     wires.cut(0);
   } else {
-    tell({3, 1});
+    send({3, 1});
   }
   expect({cut ? 0 : 3, 1}, "a closed connection");
 }
@@ -160,7 +155,8 @@ void stop() {
   checkAllLive(makeHeartbeats(wires, 3, kTimes), 3 * kTimes.silence);
 }
 
-/// A beat for a rank that has left finds none of its memory: a sanitizer would tell.
+/// A beat that arrives after a rank has left is not written to its memory: a sanitizer would report
+/// it.
 void leave() {
   Wires wires(2);
   auto heartbeats = makeHeartbeats(wires, 2, kPatient);
@@ -182,7 +178,7 @@ int main(int argc, char** argv) {
       inThreads(2 + number, [&](std::size_t rank) { ofRank(size, static_cast<int>(rank)); });
     });
   } else if (what == "news") {
-    inThreads(2, [](std::size_t number) { passOn(number == 0); });
+    inThreads(2, [](std::size_t number) { forward(number == 0); });
   } else if (what == "alive") {
     live();
   } else if (what == "stopped") {

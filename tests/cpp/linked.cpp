@@ -1,5 +1,5 @@
-// The loader of a delegate that is linked with it. NO_LIBRARY is why there is none in a rank. With
-// NO_ADDRESS the dynamic linker does not say where the loader is.
+// The loader of a delegate that is linked with it. The variable NO_LIBRARY is the dynamic linker's
+// error in a rank without the library. With NO_ADDRESS the linker does not know the loader's file.
 #include <dlfcn.h>
 
 #include <cstdlib>

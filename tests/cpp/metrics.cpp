@@ -1,6 +1,7 @@
 // The file of metrics without a delegate: its text, how it is replaced, its thread and its end.
 // The argument is an empty directory, in which page.prom is left. Prints ok.
-#include "report/metrics.hpp"
+#include <signal.h>
+#include <sys/stat.h>
 
 #include <cstdio>
 #include <fstream>
@@ -10,14 +11,15 @@
 #include "check.hpp"
 #include "forked.hpp"
 #include "join/settings.hpp"
+#include "report/metrics_file.hpp"
+#include "report/metrics_page.hpp"
 
 namespace {
 
-using namespace switchml_delegate::metrics;
+using namespace switchml_delegate;
 using std::chrono::hours;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
-using switchml_delegate::text;
 
 constexpr auto kNever = hours(24);
 
@@ -28,7 +30,7 @@ std::string read(const std::string& path) {
 
 bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
 
-Writer::Complain never() {
+MetricsWriter::Complain never() {
   return [](const std::string& why) { check(false, "a complaint: " + why); };
 }
 
@@ -40,7 +42,7 @@ struct Odd : std::numpunct<char> {
 };
 
 void times() {
-  Times times;
+  DurationHistogram times;
   for (const auto took : {0, 100, 101, 250, 251, 10'000'000, 10'000'001}) {
     times.add(microseconds(took));
   }
@@ -49,7 +51,7 @@ void times() {
   check(counts[15] == 1 && counts[16] == 1, "the last bound, and beyond");
   check(std::abs(times.seconds() - 20.000703) < 1e-9, "the sum");
 
-  Times shared;
+  DurationHistogram shared;
   inThreads(3, [&shared](std::size_t /*number*/) {
     for (int i = 0; i < 1000; ++i) {
       shared.add(milliseconds(i % 7));
@@ -65,16 +67,19 @@ void times() {
 
 std::string page() {
   const auto before = std::locale::global(std::locale(std::locale::classic(), new Odd));
-  Page page({{"host", "a\"b\\c\nd\xff"}, {"rank", "1"}, {"job_id", ""}});
-  page.counter("one_total", "A count.", std::uint64_t{12'345'678'901'234'567});
-  page.counter("two_total", "Seconds.", 1234.5);
+  MetricsPage page({{"host", "a\"b\\c\nd\xff"}, {"rank", "1"}, {"job_id", ""}});
+  page.begin("one_total", "A count.", "counter");
+  page.sample("one_total", {}, std::uint64_t{12'345'678'901'234'567});
+  page.begin("two_total", "Seconds.", "counter");
+  page.sample("two_total", {}, 1234.5);
   page.begin("three", "Samples with labels.", "gauge");
-  page.sample("three", {{"state", "x"}}, 1);
-  page.sample("three", {{"state", "y"}}, 0);
-  Times times;
+  page.sample("three", {{"state", "x"}}, std::uint64_t{1});
+  page.sample("three", {{"state", "y"}}, std::uint64_t{0});
+  DurationHistogram times;
   times.add(microseconds(300));
   times.add(hours(1));
-  page.histogram("four_seconds", "Times.", times);
+  page.begin("four_seconds", "Times.", "histogram");
+  page.samples("four_seconds", times);
   std::locale::global(before);
   return page.str();
 }
@@ -92,7 +97,6 @@ void readable(const std::string& directory) {
 }
 
 void jobs() {
-  using switchml_delegate::jobName;
   const std::vector<std::pair<const char*, const char*>> launchers{
       {"TORCHELASTIC_RUN_ID", "7f3a"}, {"SLURM_JOB_ID", "4711"}, {"SWITCHML_JOB", "resnet \"50\""}};
   for (const auto& [name, value] : launchers) {
@@ -114,7 +118,7 @@ void whole(const std::string& directory) {
   const auto path = directory + "/whole.prom";
   std::atomic<unsigned> made{0};
   {
-    Writer writer(
+    MetricsWriter writer(
         path, milliseconds(0),
         [&made](bool last) {
           ++made;
@@ -137,7 +141,7 @@ void whole(const std::string& directory) {
 void woken(const std::string& directory) {
   const auto path = directory + "/woken.prom";
   std::atomic<int> value{1};
-  Writer writer(
+  MetricsWriter writer(
       path, kNever, [&value](bool) { return std::to_string(value); }, never());
   until([&path] { return read(path) == "1"; });
   value = 2;
@@ -153,7 +157,7 @@ void failing(const std::string& directory) {
   std::atomic<int> complaints{0};
   std::string why;
   {
-    Writer writer(
+    MetricsWriter writer(
         path, milliseconds(1), [&made](bool) { return std::to_string(++made); },
         [&](const std::string& told) {
           why = told;
@@ -180,7 +184,7 @@ void stuck(const std::string& directory) {
   auto thread = std::make_shared<std::promise<void>>();
   auto left = thread->get_future();
   {
-    Writer writer(
+    MetricsWriter writer(
         directory + "/none/stuck.prom", milliseconds(1),
         [&ended, owned = std::move(thread)](bool) {
           check(!ended, "a page after the end");
@@ -201,7 +205,7 @@ void stuck(const std::string& directory) {
 void signals(const std::string& directory) {
   const auto path = directory + "/signals.prom";
   std::string blocked;
-  auto writer = std::make_unique<Writer>(
+  auto writer = std::make_unique<MetricsWriter>(
       path, kNever,
       [&blocked](bool last) {
         std::ifstream status("/proc/thread-self/status");
@@ -223,7 +227,7 @@ void signals(const std::string& directory) {
 void old(const std::string& directory) {
   const auto gone = std::to_string(inChild([] {}));
   const auto own = std::to_string(getpid());
-  const auto mine = directory + "/" + filePrefix();
+  const auto mine = directory + "/" + metricsFilePrefix();
   const std::vector<std::string> removed{mine + "0-" + gone + ".prom",
                                          mine + "12-" + gone + ".prom.new"};
   const std::vector<std::string> kept{
@@ -237,9 +241,9 @@ void old(const std::string& directory) {
       std::ofstream(path) << "1";
     }
   }
-  removeOld(directory, 3600);
+  removeOldMetricsFiles(directory, 3600);
   check(exists(removed[0]), "a file that was written just now");
-  removeOld(directory, 0);
+  removeOldMetricsFiles(directory, 0);
   for (const auto& path : removed) {
     check(!exists(path), "removed: " + path);
   }
@@ -247,12 +251,12 @@ void old(const std::string& directory) {
     check(exists(path), "kept: " + path);
     unlink(path.c_str());
   }
-  check(filePath(directory, 3) == mine + "3-" + own + ".prom", "the name");
+  check(metricsFilePath(directory, 3) == mine + "3-" + own + ".prom", "the name");
 }
 
 std::string refused(const std::string& given) {
   setenv("SWITCHML_METRICS", given.c_str(), 1);
-  switchml_delegate::MetricsTarget target;
+  MetricsTarget target;
   const auto wrong = target.read();
   check(target.directory.empty(), "no directory where it is refused");
   return wrong;
@@ -260,7 +264,7 @@ std::string refused(const std::string& given) {
 
 void targets(const std::string& directory) {
   unsetenv("SWITCHML_METRICS");
-  switchml_delegate::MetricsTarget none;
+  MetricsTarget none;
   check(none.read().empty() && none.directory.empty() && none.seconds == 10, "no variable");
   check(refused("").empty(), "an empty one");
   if (geteuid() == 0) {
@@ -273,7 +277,7 @@ void targets(const std::string& directory) {
   check(chdir(directory.c_str()) == 0, "the directory");
   setenv("SWITCHML_METRICS", ".", 1);
   setenv("SWITCHML_METRICS_SECONDS", "3", 1);
-  switchml_delegate::MetricsTarget here;
+  MetricsTarget here;
   check(here.read().empty() && here.seconds == 3, "a number of seconds");
   check(here.directory[0] == '/' && exists(here.directory + "/page.prom"), "an absolute path");
   setenv("SWITCHML_METRICS_SECONDS", "99999999999999", 1);

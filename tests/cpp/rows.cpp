@@ -24,13 +24,13 @@ namespace {
 enum class Type { kFloat, kHalf };
 using Tensor = MadeUpTensor<Type, float>;
 
-using Parts = switchml_delegate::Parts<Tensor>;
+using RowLayout = switchml_delegate::RowLayout<Tensor>;
 using Row = switchml_delegate::Row<Tensor, Type>;
 
 float sumOf(float value) { return 2 * value + 1; }
 
 /// Sums a row as the delegate does: two parts are under way, and one is filled.
-void sum(const Parts& sources, const Parts& targets, std::int64_t size) {
+void sum(const RowLayout& sources, const RowLayout& targets, std::int64_t size) {
   Row row(sources, targets, Type::kFloat);
   std::vector<std::pair<std::int64_t, std::shared_ptr<Tensor>>> underWay;
   const auto finish = [&] {
@@ -38,11 +38,11 @@ void sum(const Parts& sources, const Parts& targets, std::int64_t size) {
     underWay.erase(underWay.begin());
     auto* const data = static_cast<float*>(values->data_ptr());
     std::transform(data, data + values->numel(), data, sumOf);
-    row.giveBack(first, first + values->numel());
+    row.copyOut(first, first + values->numel());
   };
   for (std::int64_t first = 0; first < sources.numel(); first += size) {
     const auto last = std::min(first + size, sources.numel());
-    underWay.emplace_back(first, row.place(first, last));
+    underWay.emplace_back(first, row.allocate(first, last));
     if (!row.isInPlace()) {
       const auto middle = first + (last - first) / 2;
       row.fill(first, middle);
@@ -96,7 +96,7 @@ void checkSums(const Placed& sources, const Placed& targets, const Tensor::Stora
   }
   const auto expected = std::exchange(*memory, before);
   const auto partsOf = [](const Placed& tensors) {
-    Parts parts;
+    RowLayout parts;
     for (const auto& one : tensors) {
       parts.add(one.first, one.second);
     }
@@ -175,8 +175,8 @@ void overlap(const std::vector<Layout>& layouts, bool apart) {
   for (const auto& layout : layouts) {
     for (const auto type : {Type::kFloat, Type::kHalf}) {
       const Tensor tensor(type, memory, 3, layout.sizes, layout.strides);
-      const Parts parts({tensor});
-      check(parts.areOne(parts) == apart, "elements with places of their own, or not");
+      const RowLayout parts({tensor});
+      check(parts.isSameAs(parts) == apart, "elements with places of their own, or not");
       const bool summedThere = Row(parts, parts, Type::kFloat).isInPlace();
       check(summedThere == (apart && type == Type::kFloat && tensor.is_contiguous()), "in place");
       for (std::int64_t size = 1; size < tensor.numel(); ++size) {
@@ -204,9 +204,9 @@ Tensor halves(std::int64_t numel) {
 
 /// Three pieces stay, and what does not fit into one is new for each part.
 void keepPieces() {
-  constexpr auto kNumel = switchml_delegate::Pieces<Tensor>::kNumel;
+  constexpr auto kNumel = switchml_delegate::BufferPool<Tensor>::kNumel;
   const auto large = halves(5 * kNumel / 2);
-  const Parts parts({large});
+  const RowLayout parts({large});
   sum(parts, parts, kNumel);
   const int made = Tensor::pieces;
   check(made <= 3, "no more than three pieces are used at once");
@@ -217,14 +217,14 @@ void keepPieces() {
   {
     Row row(parts, parts, Type::kFloat);
     for (std::int64_t first = 0; first < 10; ++first) {
-      row.place(first, first + 1);
+      row.allocate(first, first + 1);
     }
   }
   const int more = Tensor::pieces;
   check(more > made, "a part without a piece gets another");
   Row row(parts, parts, Type::kFloat);
   for (std::int64_t first = 0; first < 4; ++first) {
-    row.place(first, first + 1);
+    row.allocate(first, first + 1);
   }
   check(Tensor::pieces == more + 1, "three of them stay");
 }
@@ -232,11 +232,11 @@ void keepPieces() {
 /// A part whose job was given up keeps its piece for as long as the library may write to it.
 void keepOwner() {
   const auto few = halves(4);
-  const Parts parts({few});
+  const RowLayout parts({few});
   std::shared_ptr<Tensor> owner;
   {
     Row row(parts, parts, Type::kFloat);
-    owner = row.place(0, 4);
+    owner = row.allocate(0, 4);
   }
   std::fill_n(static_cast<float*>(owner->data_ptr()), 4, -7.0F);
   for (int i = 0; i < 4; ++i) {
@@ -250,7 +250,7 @@ void leaveInference() {
   for (const bool mode : {true, false}) {
     std::thread([mode] {
       Tensor::inference = mode;
-      const Parts parts({halves(4), halves(5)});
+      const RowLayout parts({halves(4), halves(5)});
       sum(parts, parts, 2);
     }).join();
   }

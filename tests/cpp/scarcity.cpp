@@ -88,7 +88,7 @@ void delegating(std::shared_ptr<Failover> failover, std::shared_ptr<Heartbeat> h
   switchml::Config config;
   check(config.LoadFromFile("switchml.cfg"), "a configuration");
   check(own.runtime.library.start(config, std::chrono::minutes(1)).empty(), "it starts");
-  on_exit(endProcess, nullptr);
+  processShutdown.contextStarted();
   Delegation group{};
   group.contexts = {&context};
   group.settings.chunkNumel = kPart;
@@ -96,24 +96,24 @@ void delegating(std::shared_ptr<Failover> failover, std::shared_ptr<Heartbeat> h
   group.workers = 1;
   group.failover = std::move(failover);
   group.heartbeat = std::move(heartbeat);
-  own.claims.reservation.reserve();
-  own.claims.reservation.delegate();
+  own.joinState.reservation.reserve();
+  own.joinState.reservation.delegate();
   own.runtime.begin(std::move(group));
 }
 
 std::string reduced(std::uint64_t sequence, const std::function<void(std::int64_t)>& before = {}) {
   const auto memory = std::make_shared<std::vector<std::int32_t>>(kRequest.numel);
-  Steps steps;
-  steps.before = [&](std::int64_t first, std::int64_t /*last*/) {
+  PartCallbacks callbacks;
+  callbacks.before = [&](std::int64_t first, std::int64_t /*last*/) {
     if (before) {
       before(first);
     }
   };
-  steps.after = [](std::int64_t /*first*/, std::int64_t /*last*/) {};
-  steps.place = [&](std::int64_t first, std::int64_t /*last*/) {
+  callbacks.after = [](std::int64_t /*first*/, std::int64_t /*last*/) {};
+  callbacks.memory = [&](std::int64_t first, std::int64_t /*last*/) {
     return Memory{memory->data() + first, memory};
   };
-  return thrown([&] { delegate()->reduce(sequence, kRequest, {}, steps); });
+  return thrown([&] { delegate()->reduce(sequence, kRequest, {}, callbacks); });
 }
 
 std::uint64_t taken() { return delegate()->takeSequence(&context, kRequest); }
@@ -175,7 +175,7 @@ void ended(const Lack& lack) {
   end();
   check(!delegate()->delegates(&context), "it has ended");
   check(taken() == kNoSequence, "a later sum goes over Gloo");
-  check(process().claims.reservation.state() == Reservation::State::kFree, "for another group");
+  check(process().joinState.reservation.state() == Reservation::State::kFree, "for another group");
 }
 
 constexpr int kExitCode = 7;
@@ -241,13 +241,13 @@ void joined(const Lack& lack) {
   begin(lack);
   const auto why = join();
   end();
-  auto& claims = process().claims;
-  check(claims.name.has_value() == delegate()->delegates(&context), "its name");
-  check((claims.reservation.state() == Reservation::State::kDelegating) ==
+  auto& joinState = process().joinState;
+  check(joinState.name.has_value() == delegate()->delegates(&context), "its name");
+  check((joinState.reservation.state() == Reservation::State::kDelegating) ==
             delegate()->delegates(&context),
         "its reservation");
   if (!why.empty()) {
-    check(claims.reservation.state() == Reservation::State::kFree, "it is for another group");
+    check(joinState.reservation.state() == Reservation::State::kFree, "it is for another group");
     check(join().empty(), "another group is made");
   }
   const auto number = taken();

@@ -29,7 +29,7 @@ class Small final : public switchml_delegate::Interface {
   }
   std::uint64_t partNumel() const noexcept override { return 0; }
   void reduce(std::uint64_t, const switchml_delegate::Request&, std::chrono::milliseconds,
-              const switchml_delegate::Steps&) override {}
+              const switchml_delegate::PartCallbacks&) override {}
   void abandon(std::uint64_t) noexcept override {}
   void join(const std::vector<const void*>&, int, int, std::chrono::milliseconds,
             const switchml_delegate::Exchange&) override {}

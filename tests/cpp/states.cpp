@@ -19,7 +19,7 @@ void states() {
   const auto is = [](DelegationState::Kind kind, const std::string& why,
                      const std::string& newest) {
     const auto& now = state.get();
-    return now.kind == kind && now.why == why && now.failure == newest;
+    return now.kind == kind && now.reason == why && now.failure == newest;
   };
   state.suspend("hung");
   check(is(DelegationState::Kind::kSuspended, "hung", "hung"), "a group goes over Gloo");
@@ -57,7 +57,7 @@ void starts() {
   check(config.LoadFromFile("switchml.cfg"), "a configuration");
   static auto& library = *new Library(nullptr);  // which its threads outlive
   check(library.state() == State::kNotStarted && library.epoch() == 0, "not started");
-  check(library.obstacle().empty() && !library.lost(), "nothing is in its way");
+  check(library.refusal().empty() && !library.lost(), "nothing is in its way");
   check(library.start(config, kEnough).empty() && library.epoch() == 1, "started");
   check(switchml::start_limit == Library::startLimit().count(), "its limit");
   library.stop(0);

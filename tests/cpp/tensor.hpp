@@ -93,7 +93,7 @@ class MadeUpTensor {
   }
   MadeUpTensor new_empty(std::initializer_list<std::int64_t> sizes, Options options) const {
     const auto numel = *sizes.begin();
-    pieces += numel == switchml_delegate::Pieces<MadeUpTensor>::kNumel ? 1 : 0;
+    pieces += numel == switchml_delegate::BufferPool<MadeUpTensor>::kNumel ? 1 : 0;
     return {options.type, std::vector<Word>(static_cast<std::size_t>(numel), Word{-1})};
   }
   void set_(Storage storage, std::int64_t offset, Sizes sizes, Sizes strides) {

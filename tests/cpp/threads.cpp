@@ -8,7 +8,7 @@
 
 #include "check.hpp"
 #include "host/cores.hpp"
-#include "sum/overflow.hpp"
+#include "sum/rows.hpp"
 
 namespace {
 
@@ -50,7 +50,7 @@ void chunkIsShared() {
   Meeting both(2);
   const auto caller = std::this_thread::get_id();
   std::atomic<bool> helped{false};
-  helpers().start(1);
+  rowPool().start(1);
   inParts(kChunk, 1, [&](std::uint64_t first, std::uint64_t last) noexcept {
     check(last - first < kChunk, "several parts");
     check(both.join(), "two threads at once");
@@ -119,7 +119,7 @@ void rule() {
 }  // namespace
 
 void checkThreads(bool forks) {
-  auto& threads = helpers();
+  auto& threads = rowPool();
   rule();
   chunkIsShared();
   countedOnce(threads);

@@ -25,10 +25,10 @@ using std::chrono::milliseconds;
 using switchml_delegate::Ring;
 using switchml_delegate::Transfer;
 
-/// Messages from each rank to the next one. As Gloo does, they bring a message to the memory of a
-/// transfer as soon as it comes, until that transfer is destroyed. It is sent when it has come. An
-/// abort interrupts one wait, also where the message has come. Nothing begins over a connection
-/// that has closed.
+/// Messages from each rank to its successor. As with Gloo, a message is written to the memory of a
+/// transfer as soon as it arrives, until that transfer is destroyed, and it is sent when it has
+/// arrived. An abort interrupts one wait, even if the message has arrived. Nothing begins over a
+/// connection that has closed.
 class Wires {
  public:
   explicit Wires(int size) : size_(size), cut_(static_cast<std::size_t>(size), false) {}
@@ -61,19 +61,19 @@ class Wires {
             }};
   }
 
-  /// Lets a rank look at a message so much later than it has come.
+  /// Delays the end of each wait for a message by a time.
   void lag(milliseconds time) {
     const std::lock_guard<std::mutex> lock(mutex_);
     lag_ = time;
   }
 
-  /// Loses all messages from here on, and nobody is told.
+  /// Loses all later messages, and reports no error.
   void silence() {
     std::lock_guard<std::mutex> lock(mutex_);
     silent_ = true;
   }
 
-  /// Keeps what the rank sends, until another one is named: -1 for none.
+  /// Holds back the messages of a rank, until another rank is named; -1: none.
   void mute(int rank) {
     std::lock_guard<std::mutex> lock(mutex_);
     muted_ = rank;
@@ -82,8 +82,8 @@ class Wires {
     }
   }
 
-  /// Closes the connections of a rank. Messages that wait on the channel `half` are half done:
-  /// nobody is told of them.
+  /// Closes the connections of a rank. Half of each message that waits on the channel `half` has
+  /// been transferred, so its wait does not end.
   void cut(int rank, unsigned half = UINT_MAX) {
     std::lock_guard<std::mutex> lock(mutex_);
     cut_[static_cast<std::size_t>(rank)] = true;

@@ -25,6 +25,8 @@ CPP = Path(__file__).parents[1] / "cpp"
 STRICT = ("-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror")
 CHECKED = ("-Wthread-safety",)
 """What clang alone knows: that a thread holds the mutex of what it reads or writes."""
+ALONE = '-DSWITCHML_DELEGATE_DIGEST="alone"'
+"""The digest in a program of the delegate's parts."""
 LINK = ("-lswitchml-client", "-lglog", "-lboost_program_options", "-pthread")
 MARKS = """\
 #ifndef SWITCHML_DELEGATE_CLIENT
@@ -59,9 +61,11 @@ TERMS = {"timeout": 1, "timeout_threshold": 100, "timeout_threshold_increment": 
 
 
 def render(directory: Path) -> None:
-    """Write the C++ of the delegate library and of its glue, in the folders of the library."""
+    """Write the C++ of the delegate library and of its callers, in the folders of the library."""
+    folders = tuple(f"{rendering.PROJECT}/{name}/" for name in rendering.SOURCE_FOLDERS)
     for path, content in rendering.compiled_files("").items():
-        target = directory / path.removeprefix(f"{rendering.PROJECT}/src/")
+        folder = next((folder for folder in folders if path.startswith(folder)), "")
+        target = directory / path.removeprefix(folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
 
@@ -112,7 +116,7 @@ def compile_alone(name: str, directory: Path, sanitizer: str) -> Path:
     out = directory / name
     flags = [*SANITIZED, SANITIZERS[sanitizer], "-fno-sanitize-recover=all", f"-I{directory}"]
     sources = [str(CPP / f"{name}.cpp"), str(directory / "parts.cpp")]
-    command = [SANITIZING, *STRICT, *CHECKED, *flags, *sources, "-pthread", "-o", str(out)]
+    command = [SANITIZING, *STRICT, *CHECKED, ALONE, *flags, *sources, "-pthread", "-o", str(out)]
     subprocess.run(command, check=True)
     return out
 
@@ -150,7 +154,7 @@ def compile_mutants(
     program.with_suffix(".cpp").write_text("\n".join(unit))
     files = [f"{program}.cpp", str(directory / "parts.cpp")]
     paths = [f"-I{directory}", f"-I{CPP}", *files, "-o", str(program)]
-    subprocess.run(["g++", "-std=c++17", "-O0", "-w", *paths, "-pthread"], check=True)
+    subprocess.run(["g++", "-std=c++17", "-O0", "-w", ALONE, *paths, "-pthread"], check=True)
     return program
 
 

@@ -1,13 +1,14 @@
-"""A model of failover: ranks, their jobs, a failure at any moment, and what Gloo makes of the rest.
+"""A model of failover: ranks, their jobs, a failure at any moment, and the sums over Gloo.
 
-Jobs have numbers from 0 on. A rank has at most WINDOW of them under way, which it finishes in their
-order. A job finishes nowhere before all ranks have submitted it. After the failure each rank stops,
-at a moment of its own. It may also be that the library of one rank does not take a job: then it
-matches the next one that the rank submits with that job of the others. After the failure the ranks
-tell each other how many jobs they have finished: results that some rank has are sent to those that
-lack them, and the rest is summed by Gloo from the inputs.
+1. Jobs have numbers from 0 on. A rank has at most `window` pending jobs, which it finishes in their
+   order. No rank finishes a job before all ranks have submitted it.
+2. After the failure each rank stops, at a moment of its own. The library of one rank may also not
+   take a job: then it matches the next job of this rank with that job of the other ranks.
+3. The ranks exchange how many jobs they have finished. The results that a rank has are sent to the
+   ranks that lack them, and Gloo sums the other jobs from the inputs.
 
-Every state is visited: see states.py, and there why no model checker is used.
+The search visits all reachable states, so its result holds for every order of events. states.py
+says why no model checker is used.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def search(rules: Rules) -> Outcome:
     for state, after in visit(State((Rank(),) * rules.ranks), lambda one: steps(rules, one)):
         found.states += 1
         if not after:
-            found.wrong.update(objections(rules, state))
+            found.wrong.update(problems(rules, state))
     return found
 
 
@@ -121,7 +122,7 @@ def submit(rules: Rules, state: State, number: int) -> Iterator[State]:
         yield replace(state.with_rank(number, lost), failed=True)
 
 
-def objections(rules: Rules, state: State) -> Iterator[str]:
+def problems(rules: Rules, state: State) -> Iterator[str]:
     """Yield problems of the sums after the failure."""
     low = min(rank.finished for rank in state.ranks)
     high = max(rank.finished for rank in state.ranks)

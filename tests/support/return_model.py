@@ -1,16 +1,16 @@
-"""A model of return: ranks that go over Gloo try their switch again, in the middle of their jobs.
+"""A model of return: ranks that sum over Gloo use their switch again, between two of their jobs.
 
-A rank does its jobs with the library or, after a failure, over Gloo with all others. At a job that
-it derives from the failure it takes three steps with all others, each of which ends when all have
-taken it: its context has stopped, it starts anew, the sums of a pattern are right. If every rank
-has passed them, all use the library again from that job on, in a session of its own. Any session
-may fail at any moment, any context may refuse to start, and a context stops some time after its
-failure.
+1. A rank does its jobs with the library or, after a failure, over Gloo together with all ranks.
+2. A resume attempt, at a job that follows from the failure, has three steps: the context has
+   stopped; it starts anew; the sums of a pattern are right. A step ends when all ranks took it.
+3. If all ranks complete the steps, they use the library again from that job on, in a new session.
 
-What the ranks do over Gloo is one operation of all at a time, so ranks that are not at the same one
-mix what they send.
+Any session may fail at any moment, any context may refuse to start, and a context stops some time
+after its failure.
 
-Every state is visited: see states.py, and there why no model checker is used.
+The ranks do one operation over Gloo at a time, so ranks at different operations mix their messages.
+The search visits all reachable states, so its result holds for every order of events. states.py
+says why no model checker is used.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class Rules:
     failures: int = 2
     """Sessions that fail."""
     tried: tuple[int, ...] = (1, 2)
-    """Jobs after a failure at which the ranks try to return."""
+    """Jobs after a failure at which a resume attempt begins."""
     counts_from_all: bool = True
-    """True where jobs are counted from the first one that no rank has finished."""
+    """True if jobs are counted from the first one that no rank has finished."""
     waits_for_stop: bool = True
-    """True where no context starts before those of all ranks have stopped."""
+    """True if a context starts only when those of all ranks have stopped."""
     waits_for_sums: bool = True
-    """True where no rank tries before its callers have the sums of all earlier jobs."""
+    """True if a rank attempts to resume only when its callers have the sums of all earlier jobs."""
     agrees: bool = True
-    """True where a rank returns only if all can."""
+    """True if a rank returns only if all ranks can."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class Rank:
     """True until the context of its session has stopped."""
     since: int = 0
     """First job after the failure."""
-    tries: int = 0
-    """Tries since then."""
+    attempts: int = 0
+    """Resume attempts since then."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +102,11 @@ def search(rules: Rules) -> Outcome:
         if state.wrong:
             found.wrong.add(state.wrong)
         elif not after:
-            found.wrong.update(objections(rules, state))
+            found.wrong.update(problems(rules, state))
     return found
 
 
-def objections(rules: Rules, state: State) -> Iterator[str]:
+def problems(rules: Rules, state: State) -> Iterator[str]:
     """Yield problems of a state in which nothing happens any more."""
     if any(len(rank.sums) < rules.jobs for rank in state.ranks):
         yield "ranks wait for ever"
@@ -126,8 +126,8 @@ def steps(rules: Rules, state: State) -> Iterator[State]:
             yield from use_library(rules, state, number)
         elif rank.alive:
             yield state.with_rank(number, alive=False)
-        tries_now = rank.mode == GLOO and tries(rules, rank)
-        if tries_now and not rank.alive and not rules.waits_for_stop:
+        attempts_now = rank.mode == GLOO and attempts_next(rules, rank)
+        if attempts_now and not rank.alive and not rules.waits_for_stop:
             yield from start(rules, state, [number])
     modes = {rank.mode for rank in state.ranks}
     if modes == {SUSPENDED}:
@@ -159,7 +159,7 @@ def recover(rules: Rules, state: State) -> State:
     longest = max((rank.sums for rank in state.ranks), key=len)
     ranks = tuple(
         replace(
-            rank, mode=GLOO, sums=longest, submitted=len(longest), tries=0,
+            rank, mode=GLOO, sums=longest, submitted=len(longest), attempts=0,
             owed=rank.owed + len(longest) - len(rank.sums),
             since=len(longest if rules.counts_from_all else rank.sums),
         )
@@ -168,20 +168,20 @@ def recover(rules: Rules, state: State) -> State:
     return replace(state, ranks=ranks)
 
 
-def tries(rules: Rules, rank: Rank) -> bool:
+def attempts_next(rules: Rules, rank: Rank) -> bool:
     """Return whether the rank's next operation over Gloo is an attempt to return."""
-    number = rank.tries
+    number = rank.attempts
     return number < len(rules.tried) and len(rank.sums) >= rank.since + rules.tried[number]
 
 
 def go_over_gloo(rules: Rules, state: State) -> Iterator[State]:
     """Yield the state after the next operation, if it is the same on all ranks."""
-    places = {(tries(rules, rank), len(rank.sums)) for rank in state.ranks}
+    places = {(attempts_next(rules, rank), len(rank.sums)) for rank in state.ranks}
     if len(places) > 1:
         yield replace(state, wrong="ranks mix operations")
         return
-    ((trying, job),) = places
-    if not trying:
+    ((attempting, job),) = places
+    if not attempting:
         if job < rules.jobs:
             ranks = (
                 replace(rank, sums=(*rank.sums, "gloo"), submitted=job + 1) for rank in state.ranks
@@ -189,7 +189,7 @@ def go_over_gloo(rules: Rules, state: State) -> Iterator[State]:
             yield replace(state, ranks=tuple(ranks))
     elif not rules.waits_for_sums or not any(rank.owed for rank in state.ranks):
         if rules.waits_for_stop and any(rank.alive for rank in state.ranks):
-            ranks = (replace(rank, tries=rank.tries + 1) for rank in state.ranks)
+            ranks = (replace(rank, attempts=rank.attempts + 1) for rank in state.ranks)
             yield replace(state, ranks=tuple(ranks))
         else:
             yield from start(rules, state, range(len(state.ranks)))
@@ -209,5 +209,7 @@ def start(rules: Rules, state: State, numbers: range | list[int]) -> Iterator[St
         for rank, own in zip(state.ranks, started):
             returns = all(started) if rules.agrees else own
             mode, now = (LIBRARY, session) if returns else (GLOO, rank.session)
-            ranks.append(replace(rank, mode=mode, session=now, alive=own, tries=rank.tries + 1))
+            ranks.append(
+                replace(rank, mode=mode, session=now, alive=own, attempts=rank.attempts + 1)
+            )
         yield replace(state, ranks=tuple(ranks))

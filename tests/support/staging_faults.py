@@ -73,7 +73,7 @@ FAULTS = {
     "given_back_among_sources": Fault(STAGING, "(mayOverlap_)", "(false)", wrong=AMONG),
     "strides_not_compared": Fault(
         CODEC,
-        "parts_[0].isAt(other.parts_[0])",
+        "entries_[0].isAt(other.entries_[0])",
         "first().data_ptr() == other.first().data_ptr()",
         wrong={"parts_among_one"},
     ),
@@ -157,14 +157,14 @@ FAULTS = {
         "begin",
         "begin % partNumel_",
         wrong=CUT,
-        between=("partOf(row_, ", ", part).copy_("),
+        between=("viewOf(row_, ", ", part).copy_("),
     ),
     "given_back_from_the_front": Fault(
         STAGING,
         "begin",
         "begin % partNumel_",
         wrong=CUT - {"parts_scattered"},  # its target is in the first part
-        between=("part.copy_(partOf(row_, ", ", part), "),
+        between=("part.copy_(viewOf(row_, ", ", part), "),
     ),
     "event_of_the_first_part": Fault(
         STAGING,

@@ -1,14 +1,18 @@
-"""A model of warnings: how the ranks of a ring learn that one has failed, or has given up.
+"""A model of warnings: how the ranks of a ring learn that a rank has failed or aborted.
 
-A rank that fails warns the next one, and so does a rank that is warned. Whoever has warned and was
-warned compares with all others, and goes on over Gloo. Then the ranks sum a job, and return to
-their switch, which may fail again. A comparison, a sum and a return are operations of all ranks:
-each ends on a rank, at a moment of its own, when all have begun it.
+1. A rank that fails, or is warned, warns its successor in the ring.
+2. A rank that has warned its successor and was warned compares its progress with all ranks, and
+   sums over Gloo.
+3. The ranks sum a job over Gloo, then use their switch again, which may fail again.
 
-A rank may give up at any moment. It sends a last warning, which ends each rank that hears it, and
-which that one passes on. The warnings of a rank come in their order.
+A comparison, a sum and a return are operations of all ranks. Each ends on a rank, at a moment of
+its own, when all ranks have begun it.
 
-Every state is visited: see states.py, and there why no model checker is used.
+A rank may abort at any moment. It sends a final warning. A rank that receives it forwards it, and
+ends. The warnings of a rank arrive in their order.
+
+The search visits all reachable states, so its result holds for every order of events. states.py
+says why no model checker is used.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from support.states import visit
 
 RUNS, SUSPENDED, GLOO, GONE = "runs", "suspended", "gloo", "gone"
-WARNING, LAST = "warning", "last"
+WARNING, FINAL = "warning", "final"
 COMPARISON, RETURN, ROUND = 0, 2, 3  # operations after a failure, of which the sum is another
 
 
@@ -32,16 +36,16 @@ class Rules:
     """Failures of the switch, one after another."""
     notice: int = 1
     """Ranks that notice it by themselves."""
-    gives_up: bool = True
-    """True where a rank may do so."""
+    aborts: bool = True
+    """True if a rank may abort."""
     warns: tuple[str, ...] = (RUNS, SUSPENDED, GLOO)
-    """Modes in which a rank that gives up sends a last warning."""
-    hears: tuple[str, ...] = (RUNS, SUSPENDED, GLOO)
-    """Modes in which a rank hears warnings."""
-    passes_on: bool = True
-    """True where a rank passes a last warning on."""
+    """Modes in which a rank that aborts sends a final warning."""
+    receives: tuple[str, ...] = (RUNS, SUSPENDED, GLOO)
+    """Modes in which a rank receives warnings."""
+    forwards: bool = True
+    """True if a rank forwards a final warning."""
     keeps: bool = True
-    """True where a warning that comes before a rank has returned is heeded when it has."""
+    """True if a rank acts, after its return, on a warning that came before it."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +54,15 @@ class Rank:
 
     mode: str = RUNS
     warned: bool = False
-    """True once it has warned the next rank of the newest failure."""
-    heard: bool = False
-    """True once it was warned of it."""
+    """True once it has warned its successor of the newest failure."""
+    received: bool = False
+    """True once its predecessor has warned it of the newest failure."""
     place: int = 0
     """Operations that have ended."""
     inside: bool = False
-    """True where it has begun the next one."""
+    """True if it has begun the next operation."""
     inbox: tuple[str, ...] = ()
-    """Warnings that it has yet to hear."""
+    """Warnings that it has not received yet."""
 
 
 Ranks = tuple[Rank, ...]
@@ -70,7 +74,7 @@ class Outcome:
 
     states: int = 0
     ends: set[tuple[str, ...]] = field(default_factory=set)
-    """Modes of the ranks where nothing happens any more."""
+    """Modes of the ranks in the states without a next event."""
     wrong: set[str] = field(default_factory=set)
 
 
@@ -91,22 +95,22 @@ def steps(rules: Rules, ranks: Ranks) -> Iterator[Ranks]:
     for number, rank in enumerate(ranks):
         if rank.mode == GONE:
             continue
-        if rules.gives_up and all(one.mode != GONE for one in ranks):
-            yield from give_up(rules, ranks, number)
-        if rank.inbox and rank.mode in rules.hears:
-            yield hear(rules, ranks, number)
+        if rules.aborts and all(one.mode != GONE for one in ranks):
+            yield from abort(rules, ranks, number)
+        if rank.inbox and rank.mode in rules.receives:
+            yield receive(rules, ranks, number)
         if rank.mode == RUNS:
             if number < rules.notice and rank.place < rules.failures * ROUND:
                 yield suspend(ranks, number, rank)
         elif rank.inside:
             if all((one.place, one.inside) >= (rank.place, True) for one in ranks):
                 yield end(ranks, number)
-        elif rank.mode == GLOO or (rank.warned and rank.heard):
-            yield tell(ranks, number, replace(rank, inside=True))
+        elif rank.mode == GLOO or (rank.warned and rank.received):
+            yield changed(ranks, number, replace(rank, inside=True))
 
 
-def tell(ranks: Ranks, number: int, rank: Rank, warning: str = "") -> Ranks:
-    """Return the ranks with a new value of one, and with its warning under way to the next."""
+def changed(ranks: Ranks, number: int, rank: Rank, warning: str = "") -> Ranks:
+    """Return the ranks with a new value of one, and with its warning to its successor."""
     after = list(ranks)
     after[number] = rank
     if warning:
@@ -116,27 +120,27 @@ def tell(ranks: Ranks, number: int, rank: Rank, warning: str = "") -> Ranks:
 
 
 def suspend(ranks: Ranks, number: int, rank: Rank) -> Ranks:
-    """Return the ranks after a running one failed or was warned: it warns the next."""
-    return tell(ranks, number, replace(rank, mode=SUSPENDED, warned=True), WARNING)
+    """Return the ranks after a running one failed or was warned: it warns its successor."""
+    return changed(ranks, number, replace(rank, mode=SUSPENDED, warned=True), WARNING)
 
 
-def give_up(rules: Rules, ranks: Ranks, number: int) -> Iterator[Ranks]:
-    """Yield the ranks after one gave up: its messages are under way, or lost."""
+def abort(rules: Rules, ranks: Ranks, number: int) -> Iterator[Ranks]:
+    """Yield the ranks after one aborted: the messages of its operation arrive, or are lost."""
     rank = ranks[number]
     for inside in {rank.inside, False}:
         gone = replace(rank, mode=GONE, inside=inside)
-        yield tell(ranks, number, gone, LAST if rank.mode in rules.warns else "")
+        yield changed(ranks, number, gone, FINAL if rank.mode in rules.warns else "")
 
 
-def hear(rules: Rules, ranks: Ranks, number: int) -> Ranks:
+def receive(rules: Rules, ranks: Ranks, number: int) -> Ranks:
     """Return the ranks after one received its oldest warning."""
     warning, *others = ranks[number].inbox
     rank = replace(ranks[number], inbox=tuple(others))
-    if warning == LAST:
-        return tell(ranks, number, replace(rank, mode=GONE), LAST if rules.passes_on else "")
+    if warning == FINAL:
+        return changed(ranks, number, replace(rank, mode=GONE), FINAL if rules.forwards else "")
     if rank.mode == RUNS:
-        return suspend(ranks, number, replace(rank, heard=True))
-    return tell(ranks, number, replace(rank, heard=rank.mode == SUSPENDED or rules.keeps))
+        return suspend(ranks, number, replace(rank, received=True))
+    return changed(ranks, number, replace(rank, received=rank.mode == SUSPENDED or rules.keeps))
 
 
 def end(ranks: Ranks, number: int) -> Ranks:
@@ -144,8 +148,8 @@ def end(ranks: Ranks, number: int) -> Ranks:
     rank = ranks[number]
     after = replace(rank, place=rank.place + 1, inside=False)
     if rank.place % ROUND == COMPARISON:
-        return tell(ranks, number, replace(after, mode=GLOO, warned=False, heard=False))
+        return changed(ranks, number, replace(after, mode=GLOO, warned=False, received=False))
     if rank.place % ROUND != RETURN:
-        return tell(ranks, number, after)
+        return changed(ranks, number, after)
     after = replace(after, mode=RUNS)
-    return suspend(ranks, number, after) if after.heard else tell(ranks, number, after)
+    return suspend(ranks, number, after) if after.received else changed(ranks, number, after)

@@ -46,13 +46,13 @@ def test_all_ranks_return_to_their_switch_or_none(rules: return_model.Rules) -> 
 
 @pytest.mark.parametrize(("ranks", "notice"), [(2, 1), (2, 2), (3, 1), (3, 3), (4, 1)])
 def test_all_ranks_learn_of_a_failure(ranks: int, notice: int) -> None:
-    found = warning_model.search(warning_model.Rules(ranks, notice=notice, gives_up=False))
+    found = warning_model.search(warning_model.Rules(ranks, notice=notice, aborts=False))
     assert found.states > 10 * ranks
     assert (found.ends, found.wrong) == ({(RUNS,) * ranks}, set())
 
 
 @pytest.mark.parametrize(("ranks", "notice"), [(2, 0), (3, 0), (4, 0), (2, 2), (3, 3)])
-def test_no_rank_waits_for_one_that_gives_up(ranks: int, notice: int) -> None:
+def test_no_rank_waits_for_one_that_aborts(ranks: int, notice: int) -> None:
     found = warning_model.search(warning_model.Rules(ranks, notice=notice))
     assert (found.ends, found.wrong) == ({(GONE,) * ranks}, set())
 
@@ -77,9 +77,9 @@ WAITS = "a rank waits for ever"
         (warning_model, {"warns": (SUSPENDED, GLOO), "notice": 0}, WAITS),
         (warning_model, {"warns": (RUNS, GLOO)}, WAITS),
         (warning_model, {"warns": (RUNS, SUSPENDED)}, WAITS),
-        (warning_model, {"hears": (RUNS, SUSPENDED)}, WAITS),
-        (warning_model, {"ranks": 3, "passes_on": False}, WAITS),
-        (warning_model, {"gives_up": False, "keeps": False}, WAITS),
+        (warning_model, {"receives": (RUNS, SUSPENDED)}, WAITS),
+        (warning_model, {"ranks": 3, "forwards": False}, WAITS),
+        (warning_model, {"aborts": False, "keeps": False}, WAITS),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )

@@ -6,10 +6,11 @@ import functools
 import hashlib
 import os
 import posixpath
+import pprint
 from typing import TYPE_CHECKING
 
 from patchgen import __version__
-from patchgen.core.patch import record
+from patchgen.core.patch import fields, record
 from patchgen.core.patch.pins import Pin
 from patchgen.errors import PatchgenError
 from patchgen.options import BACKENDS, FLAGS, Options
@@ -19,12 +20,14 @@ from patchgen.templates import DIRECTORY
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-GLUE = ("SwitchMLAllreduce.hpp", "SwitchMLCodec.hpp", "SwitchMLLoader.cpp")
+CALLERS = ("SwitchMLAllreduce.hpp", "SwitchMLCodec.hpp", "SwitchMLLoader.cpp")
 """The files beside the process group that open the delegate library and call it."""
 INTERFACE = "SwitchMLInterface.hpp"
 """The header of the delegate library, which lies beside these."""
 PROJECT = "third_party/switchml_delegate"
 """Directory of the delegate library in a PyTorch, a graft and the plugin."""
+SOURCE_FOLDERS = ("include", "src")
+"""Folders of PROJECT with C++. The loader in torch includes files of the first."""
 LIBRARY = "libswitchml_delegate.so"
 """The delegate library, which lies beside what opens it."""
 
@@ -117,28 +120,35 @@ def _find_sources(source_dir: str) -> dict[str, str]:
     """Return which file of `templates/` is at each path of `compiled_files`."""
     top = os.path.join(DIRECTORY, "delegate")
     texts = {
-        **{name: f"patch/{name}" for name in GLUE},
+        **{name: f"patch/{name}" for name in CALLERS},
         INTERFACE: f"delegate/include/{INTERFACE}",
     }
     texts = {posixpath.join(source_dir, name): path for name, path in texts.items()}
     for name in ("CMakeLists.txt", "client.cmake"):
         texts[f"{PROJECT}/{name}"] = f"delegate/{name}"
-    for place, _, names in os.walk(os.path.join(top, "src")):
-        for name in names:
-            if name.endswith((".cpp", ".hpp")):
-                path = os.path.relpath(os.path.join(place, name), top)
-                texts[f"{PROJECT}/{path}"] = f"delegate/{path}"
+    for folder in SOURCE_FOLDERS:
+        for place, _, names in os.walk(os.path.join(top, folder)):
+            for name in names:
+                if name.endswith((".cpp", ".hpp")) and name != INTERFACE:
+                    path = os.path.relpath(os.path.join(place, name), top)
+                    texts[f"{PROJECT}/{path}"] = f"delegate/{path}"
     return dict(sorted(texts.items()))
 
 
 def compiled_files(source_dir: str) -> dict[str, bytes]:
-    """Return the sources of the glue, in `source_dir`, and of the delegate library, by path."""
+    """Return the sources of the library's callers, in `source_dir`, and of the library, by path."""
     return {path: _render(name) for path, name in _find_sources(source_dir).items()}
 
 
 def fixed_files(pin: Pin) -> dict[str, bytes]:
     """Return the new files that are the same for all options: contents by path."""
-    return {**compiled_files(pin.source_dir), _PYTHON: _render("patch/switchml.py")}
+    return {**compiled_files(pin.source_dir), _PYTHON: paths.encode(report_module())}
+
+
+def report_module() -> str:
+    """Return the Python module that reads the report, with the defaults of all its keys."""
+    defaults = pprint.pformat(fields.empty_report(), sort_dicts=False, width=96)
+    return text("patch/switchml.py").replace("_DEFAULTS = {}\n", f"_DEFAULTS = {defaults}\n")
 
 
 def flags_file(options: Options, pin: Pin) -> bytes:

@@ -1,4 +1,4 @@
-/// Interface of the delegate library, libswitchml_delegate.so: what the code in torch sees of it.
+/// Interface of the delegate library, libswitchml_delegate.so, for its loader and codec in torch.
 ///
 /// C++14, and no type whose layout depends on _GLIBCXX_USE_CXX11_ABI: the library may follow the
 /// ABI of the SwitchML archive, and its callers that of torch.
@@ -17,8 +17,8 @@ namespace switchml_delegate {
 enum class Element : std::uint8_t { kFloat32, kInt32, kBFloat16, kFloat16, kOther };
 enum class Op : std::uint8_t { kSum, kAvg, kOther };
 
-/// Properties of an allreduce that decide, on every rank alike, whether it is delegated. What may
-/// differ between ranks (device, strides) does not belong here.
+/// Properties of an allreduce that decide, on every rank alike, whether it is delegated. Properties
+/// that may differ between ranks, such as device and strides, do not belong here.
 struct Request {
   Element element;
   Op op;
@@ -26,99 +26,114 @@ struct Request {
   std::uint64_t numel;  // elements of all tensors
 };
 
-/// Memory of float32, or of int32, in which a part of an allreduce is summed.
+/// Memory of float32 or int32 elements, in which a part of an allreduce is summed.
 struct Memory {
   void* data;
-  std::shared_ptr<void> owner;  // keeps it for as long as the library may write to it
+  std::shared_ptr<void> owner;  // keeps the memory for as long as the library may write to it
 };
 
-/// Steps before and after the sum of each part of an allreduce, from one element to before another.
-/// The parts come in their order; where a part is `before`, an earlier one may not be `after` yet.
-struct Steps {
-  using Step = std::function<void(std::int64_t first, std::int64_t last)>;
-  Step before;  // brings the values, if it is set
-  Step after;   // takes the results
-  Step fill{};  // copies the values into the memory, in pieces of a part, unless they are there
-  std::function<Memory(std::int64_t first, std::int64_t last)> place{};  // after `before`
+/// Callbacks for the parts of an allreduce: elements [first, last) of its row, in their order. The
+/// thread that calls reduce() calls them, for each part:
+///
+///   1. `before`, if it is set, brings the values.
+///   2. `memory` returns the memory in which the part is summed.
+///   3. `fill`, if it is set, copies the values into that memory, in pieces of the part.
+///   4. The part is summed over the ranks.
+///   5. `after` takes the results.
+///
+/// `before` may be called for the next part before `after` has been called for this one.
+struct PartCallbacks {
+  using Callback = std::function<void(std::int64_t first, std::int64_t last)>;
+  Callback before;
+  Callback after;
+  Callback fill{};
+  std::function<Memory(std::int64_t first, std::int64_t last)> memory{};
 };
 
 /// A message to or from another rank.
 struct Transfer {
-  /// Returns when it has arrived, or false when it was aborted. Throws where the other rank is
-  /// gone, or when the limit has passed.
+  /// Waits until the message has arrived. Returns false if it was aborted. Throws if the other rank
+  /// is gone, or when the limit has passed.
   std::function<bool(std::chrono::milliseconds limit)> wait;
   std::function<void()> abort;
 };
 
-/// Connections of a rank to its neighbours in a ring of all ranks. The data stays as long as the
-/// transfer does, and is left alone once that is destroyed.
+/// Connections of a rank to its neighbours in a ring of all ranks. The caller keeps the data as
+/// long as the transfer; nothing uses the data after the transfer is destroyed.
 struct Ring {
   std::function<Transfer(unsigned channel, const void* data, std::size_t bytes)> send;
   std::function<Transfer(unsigned channel, void* data, std::size_t bytes)> receive;
-  std::function<void()> close{};  // ends all connections at once; may be empty
+  std::function<void()> close{};  // closes all connections at once; may be empty
 };
 
-/// The process group's Store. `get` waits for `key`, and throws when it does not appear within
-/// `limit`, which is positive. `has` does not wait. Not each Store is able to `remove` a key.
-/// `connect` connects the ranks, all at once. `sources` is a digest of the caller's own sources, if
-/// these decide which calls are delegated. Ranks of different digests do not delegate.
+/// Access to the other ranks of a process group, for join().
 struct Exchange {
+  // The group's Store. `get` waits for `key`, and throws if it does not appear within `limit`,
+  // which is positive. `has` does not wait. `remove` throws if the Store cannot.
   std::function<void(const char* key, const std::vector<std::uint8_t>& value)> set;
   std::function<std::vector<std::uint8_t>(const char* key, std::chrono::milliseconds limit)> get;
   std::function<bool(const char* key)> has;
   std::function<void(const char* key)> remove;
+  /// Connects the ranks; all of them call it.
   std::function<Ring()> connect;
+  /// Digest of the caller's own sources, if these decide which calls are delegated. Ranks of
+  /// different digests do not delegate.
   const char* sources = "";
 };
 
 constexpr std::uint64_t kNoSequence = UINT64_MAX;
 
-/// Beginning of the error of an allreduce that SwitchML has begun, and the reason after abort().
+/// Beginning of the error of an allreduce that was delegated, and the reason after abort().
 constexpr const char* kAllreduceFailed = "SwitchML allreduce failed: ";
 constexpr const char* kGroupAborted = "the process group was aborted";
 
-/// The delegate of a process. A `context` is any of a process group's.
+/// The delegate of a process. A `context` is one of a process group's contexts. Any thread may call
+/// any function; reduce(), join() and leave() wait for other ranks.
 class Interface {
  public:
   /// True while the process group that owns `context` delegates. Lock-free.
   virtual bool delegates(const void* context) const noexcept = 0;
 
-  /// Sequence number of a call of the group that owns `context`, or kNoSequence when the call stays
-  /// with Gloo, which is counted. Lock-free.
+  /// Takes the sequence number of a call of the group that owns `context`. Returns kNoSequence if
+  /// the call falls back to Gloo, and counts that. Called in the thread that makes the call, so
+  /// that all ranks number their calls alike. Lock-free.
   virtual std::uint64_t takeSequence(const void* context, const Request& request) noexcept = 0;
 
-  /// Elements of a part of an allreduce of the delegating group, at most, unless it goes in fewer
-  /// bits. Lock-free.
+  /// Maximum number of elements of a part of an allreduce of the delegating group, unless it is
+  /// sent in fewer bits. Lock-free.
   virtual std::uint64_t partNumel() const noexcept = 0;
 
-  /// Replaces values by the sums over all ranks, or by the averages: int32 where that is the
-  /// request's type, else float32. Its jobs are submitted when the turn of `sequence` has come.
-  /// `limit` is how long all of it may take, once the values of its first part are there and the
-  /// calls before it have ended: the timeout of the group where it is not positive, and
-  /// SWITCHML_TIMEOUT_MS at most. The wait for them has no limit of its own: each has one, and a
-  /// failure or abort() ends it. Throws std::runtime_error when a job failed, or did not finish
-  /// within the limit, and what a step throws. The group uses SwitchML no more then, unless that
-  /// was the last step.
+  /// Replaces values by their sums over all ranks, or by the averages. The values are int32 if the
+  /// request's type is, else float32. Submits its jobs when the turn of `sequence` has come.
+  ///
+  /// `limit` is the maximum time from when the values of the first part are there and the earlier
+  /// calls have ended; if it is not positive, the group's timeout. SWITCHML_TIMEOUT_MS bounds both.
+  /// The wait for earlier calls has no limit of its own: each has one, and a failure or abort()
+  /// ends it. Throws std::runtime_error if a job failed, or did not finish within the limit, and
+  /// whatever a callback throws. The group uses SwitchML no more then, unless the last callback
+  /// threw.
   virtual void reduce(std::uint64_t sequence, const Request& request,
-                      std::chrono::milliseconds limit, const Steps& steps) = 0;
+                      std::chrono::milliseconds limit, const PartCallbacks& callbacks) = 0;
 
-  /// The job of this number will never be submitted: the order over the ranks is lost, so the group
-  /// uses SwitchML no more.
+  /// Fails the group: the job of this number will never be submitted, so the ranks' job order no
+  /// longer matches.
   virtual void abandon(std::uint64_t sequence) noexcept = 0;
 
-  /// Lets the ranks of a new process group agree on whether it delegates. Throws
-  /// std::runtime_error when a rank is missing, or SWITCHML_REQUIRE is set and the group that
-  /// SWITCHML_GROUP names does not.
+  /// Lets the ranks of a new process group agree on whether it delegates. Throws std::runtime_error
+  /// if a rank is missing, or if SWITCHML_REQUIRE is set and the group that SWITCHML_GROUP names
+  /// does not delegate.
   virtual void join(const std::vector<const void*>& contexts, int rank, int size,
                     std::chrono::milliseconds timeout, const Exchange& exchange) = 0;
 
+  /// Ends the delegation of the group that owns `context`. Called before its contexts are
+  /// destroyed.
   virtual void leave(const void* context) noexcept = 0;
 
-  /// Fails what the group has in flight. It uses SwitchML no more.
+  /// Fails all calls of the group that owns `context`, now and later.
   virtual void abort(const void* context) noexcept = 0;
 
-  /// Writes the report as a NUL-terminated string of at most `capacity` bytes; returns the bytes
-  /// that it needs.
+  /// Writes the report as a NUL-terminated string of at most `capacity` bytes; returns the number
+  /// of bytes that it needs.
   virtual std::size_t report(char* buffer, std::size_t capacity) const = 0;
 
  protected:

@@ -1,41 +1,56 @@
+// The delegate of this process: one instance of each part, behind the interface.
 #include <pthread.h>
-#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
 
 #include "SwitchMLInterface.hpp"
+#include "base/limits.hpp"
 #include "base/quietly.hpp"
-#include "base/say.hpp"
+#include "base/shutdown.hpp"
+#include "base/text.hpp"
 #include "joining.hpp"
+#include "report/report.hpp"
 #include "sum/reduction.hpp"
+#include "sum/runtime.hpp"
 
 namespace switchml_delegate {
 namespace {
 
-constexpr std::chrono::milliseconds kStopAtExit = std::chrono::seconds(5);
-constexpr std::chrono::milliseconds kExit = std::chrono::minutes(1);  // for what others do then
-constexpr std::chrono::seconds kFlush{2};
-std::atomic<bool> exiting{false};
-std::atomic<int> exitCode{0};  // once it exits
-std::atomic<std::uint64_t> lastNumbers{
-    0};                                    // those from here on were taken after the exit had begun
-Statistics& statistics = *new Statistics;  // never destroyed; a forked child goes on with it
+Shutdown::Participant* toEnd() noexcept;
 
-void endReport(int status, void* argument);
-void endProcess(int status, void* argument);
+// Never destroyed: threads may outlive the destruction of statics. A forked child goes on with
+// them.
+Statistics& statistics = *new Statistics;
+Shutdown& processShutdown = *new Shutdown(toEnd);
 
-/// The delegate of a process. A forked child has one of its own: a thread of the parent may have
-/// held a lock of the parent's.
-struct Process {
+/// The parts of a process that have locks. A forked child has others: a thread of the parent may
+/// have held a lock of the parent's.
+struct Process final : public Shutdown::Participant {
   explicit Process(const Process* before)
       : runtime(before == nullptr ? nullptr : &before->runtime) {}
 
+  std::uint64_t nextSequence() noexcept override { return runtime.order.take(0); }
+  void writeLastMetrics(std::chrono::milliseconds limit) noexcept override { report.end(limit); }
+  bool ownsContext() noexcept override { return !runtime.library.lost(); }
+  bool stop(std::chrono::milliseconds limit) noexcept override {
+    const auto epoch = runtime.library.epoch();
+    runtime.library.retire();
+    runtime.close(textOrNone([] { return "the process is exiting"; }));
+    return runtime.library.stoppedWithin(limit, epoch);
+  }
+
   Runtime runtime;
   Groups groups;
-  Claims claims;
-  Report report{runtime, statistics, endReport};
+  JoinState joinState;
+  Report report{runtime, statistics, processShutdown};
 };
 
 std::atomic<Process*> newest{nullptr};
-std::atomic<Process*> before{nullptr};  // of the process that this one was forked from
+std::atomic<Process*> before{nullptr};  // of the process from which this one was forked
 
 [[maybe_unused]] const int forks = pthread_atfork(nullptr, nullptr, [] {
   if (auto* const parent = newest.exchange(nullptr); parent != nullptr) {
@@ -43,9 +58,9 @@ std::atomic<Process*> before{nullptr};  // of the process that this one was fork
   }
 });
 
-/// Never destroyed: works, and the library's threads, may outlive the destruction of statics.
-/// Throws std::bad_alloc in a forked child without memory; else it was made when the library was
-/// opened.
+/// Never destroyed: calls, and the library's threads, may outlive the destruction of statics.
+/// Throws std::bad_alloc in a forked child without memory; another process made its own when the
+/// library was opened.
 Process& process() {
   auto* found = newest.load(std::memory_order_acquire);
   if (found == nullptr) {
@@ -57,72 +72,19 @@ Process& process() {
   return *found;
 }
 
-/// For functions that cannot throw: null in a forked child without memory. Then it has nothing to
-/// end, and its calls will raise.
+/// For functions that cannot throw: null in a forked child without memory. Such a child has nothing
+/// to end, and its calls throw.
 Process* ownProcess() noexcept {
   Process* own = nullptr;
   quietly([&own] { own = &process(); });
   return own;
 }
 
-void endReport(int /*status*/, void* /*argument*/) {
-  if (auto* const own = ownProcess(); own != nullptr) {
-    own->report.end();
-  }
-}
+Shutdown::Participant* toEnd() noexcept { return ownProcess(); }
 
-/// Ends the process, with what the program has written to its streams. A thread may be inside one,
-/// and keep its lock: SIGALRM ends that wait.
-[[noreturn]] void endNow() {
-  struct sigaction action {};
-  action.sa_handler = [](int /*signal*/) { _exit(exitCode); };
-  sigaction(SIGALRM, &action, nullptr);
-  sigset_t alarms;
-  sigemptyset(&alarms);
-  sigaddset(&alarms, SIGALRM);
-  pthread_sigmask(SIG_UNBLOCK, &alarms, nullptr);
-  alarm(kFlush.count());
-  std::fflush(nullptr);
-  _exit(exitCode);
-}
-
-/// The process ends here where that would hang, and in a forked child, which has none of the
-/// library's threads.
-void endProcess(int status, void* /*argument*/) {
-  auto* const own = ownProcess();
-  exitCode = status;
-  lastNumbers = own == nullptr ? 0 : own->runtime.order.take(0);
-  exiting = true;
-  if (own != nullptr) {
-    own->report.end();
-  }
-  if (own != nullptr && !own->runtime.library.lost()) {
-    auto& library = own->runtime.library;
-    const auto epoch = library.epoch();
-    library.retire();
-    own->runtime.close(textOrNone([] { return "the process is exiting"; }));
-    if (library.stoppedWithin(kStopAtExit, epoch)) {
-      return;
-    }
-    quietly([] { say("warning: the SwitchML context did not stop"); });
-  }
-  endNow();
-}
-
-/// Keeps a call that began before the exit of the process from returning after it: a thread that
-/// comes back to Python then ends the process with SIGABRT. A call that is made later, as by the
-/// destructor of a static object, returns.
-struct ExitBarrier {
-  ~ExitBarrier() {
-    if (waits && exiting) {
-      std::this_thread::sleep_for(kExit);
-      _exit(exitCode);  // something waits for this thread
-    }
-  }
-  const bool waits;
-};
-
-class Face final : public Interface {
+/// The interface, which torch calls: threads of the program make, leave and abort groups, and take
+/// sequence numbers; threads of Gloo's process group, or of the plugin, reduce.
+class DelegateImpl final : public Interface {
  public:
   bool delegates(const void* context) const noexcept override {
     const auto* const own = ownProcess();
@@ -132,26 +94,19 @@ class Face final : public Interface {
   std::uint64_t takeSequence(const void* context, const Request& request) noexcept override {
     auto* const found = ownProcess();
     if (found == nullptr) {
-      return 0;  // so that reduce() raises
+      return 0;  // so that reduce() throws
     }
     auto& own = *found;
     const auto* const group = own.runtime.group();
     const bool owns = group != nullptr && group->owns(context);
-    // Gloo has no average of integers either: it raises.
-    const bool integers = request.element == Element::kInt32 && request.op == Op::kAvg;
-    auto why = group == nullptr                                   ? kGroup
-               : request.tensors != 1                             ? kTensors
-               : !group->settings.ops.has(request.op) || integers ? kOp
-               : !group->settings.dtypes.has(request.element)     ? kDtype
-               : request.numel < group->settings.minNumel         ? kNumel
-                                                                  : kFallbacks;
-    if (why == kFallbacks) {
+    const auto reason = fallbackOf(group, request);
+    if (reason == kFallbacks) {
       if (owns) {
         return own.runtime.order.take(group->jobsOf(request));
       }
       statistics.otherGroupBytes += sizeof(float) * request.numel;
     }
-    ++statistics.fallbacks[owns ? why : kGroup];
+    ++statistics.fallbacks[owns ? reason : kGroup];
     return kNoSequence;
   }
 
@@ -162,8 +117,8 @@ class Face final : public Interface {
   }
 
   void reduce(std::uint64_t sequence, const Request& request, std::chrono::milliseconds limit,
-              const Steps& steps) override {
-    const ExitBarrier barrier{!exiting || sequence < lastNumbers};
+              const PartCallbacks& callbacks) override {
+    const auto barrier = processShutdown.barrier(sequence);
     auto& own = process();
     if (own.runtime.library.lost()) {
       throw std::runtime_error(kForked);
@@ -173,9 +128,9 @@ class Face final : public Interface {
       throw std::runtime_error("the process group of this allreduce has ended");
     }
     const auto begun = Library::Clock::now();
-    const auto patience = std::min(limit > limit.zero() ? limit : group->timeout, kForever);
+    const auto timeout = std::min(limit > limit.zero() ? limit : group->timeout, kForever);
     const auto bytes = sumOverRanks(own.runtime, *group, sequence, request,
-                                    {std::min(patience, group->longest), patience}, steps);
+                                    {std::min(timeout, group->longest), timeout}, callbacks);
     if (bytes == 0) {
       ++statistics.failover.calls;
       return;
@@ -193,12 +148,12 @@ class Face final : public Interface {
 
   void join(const std::vector<const void*>& contexts, int rank, int size,
             std::chrono::milliseconds timeout, const Exchange& exchange) override {
-    const ExitBarrier barrier{!exiting};
+    const auto barrier = processShutdown.barrier();
     auto& own = process();
     own.runtime.disown(contexts);
     try {
-      joinRanks({own.runtime, own.groups, own.claims, statistics, own.report, endProcess}, contexts,
-                rank, size, timeout, exchange);
+      joinRanks({own.runtime, own.groups, own.joinState, statistics, own.report, processShutdown},
+                contexts, rank, size, timeout, exchange);
     } catch (...) {
       leave(contexts.empty() ? nullptr : contexts[0]);
       throw;
@@ -216,7 +171,7 @@ class Face final : public Interface {
     if (group == nullptr || !own.runtime.end(group)) {
       return;
     }
-    own.claims.reservation.end();
+    own.joinState.reservation.end();
     if (!own.runtime.library.lost()) {
       if (group->failover) {
         group->failover->leave();
@@ -225,9 +180,10 @@ class Face final : public Interface {
         group->heartbeat->leave();
       }
     }
-    own.claims.name.reset();
-    // Until here a warning of another rank could have stopped the context of a new group.
-    own.claims.reservation.release();
+    own.joinState.name.reset();
+    // Not earlier: until here a warning of another rank could have stopped the context of a new
+    // group.
+    own.joinState.reservation.release();
     own.report.wake();
   }
 
@@ -240,13 +196,30 @@ class Face final : public Interface {
   std::size_t report(char* buffer, std::size_t capacity) const override {
     return copyText(process().report.json(), buffer, capacity);
   }
+
+ private:
+  /// Reason why a call falls back to Gloo; kFallbacks if it does not. `group` delegates, or is
+  /// null.
+  static Fallback fallbackOf(const Delegation* group, const Request& request) noexcept {
+    if (group == nullptr) {
+      return kGroup;
+    }
+    const auto& settings = group->settings;
+    // Gloo has no average of integers either: it throws.
+    const bool integers = request.element == Element::kInt32 && request.op == Op::kAvg;
+    return request.tensors != 1                        ? kTensors
+           : !settings.ops.has(request.op) || integers ? kOp
+           : !settings.dtypes.has(request.element)     ? kDtype
+           : request.numel < settings.minNumel         ? kNumel
+                                                       : kFallbacks;
+  }
 };
 
 }  // namespace
 }  // namespace switchml_delegate
 
 switchml_delegate::Interface* switchml_delegate_interface(const char* digest) {
-  static auto* const face = new switchml_delegate::Face;
+  static auto* const delegate = new switchml_delegate::DelegateImpl;
   switchml_delegate::process();
-  return std::strcmp(digest, SWITCHML_DELEGATE_DIGEST) == 0 ? face : nullptr;
+  return std::strcmp(digest, SWITCHML_DELEGATE_DIGEST) == 0 ? delegate : nullptr;
 }

@@ -1,10 +1,15 @@
 #include "joining.hpp"
 
+#include "base/environment.hpp"
+#include "base/limits.hpp"
 #include "base/say.hpp"
+#include "failover_callbacks.hpp"
 #include "host/host_name.hpp"
+#include "join/loaded_config.hpp"
+#include "join/outcome.hpp"
 #include "recover/failover.hpp"
 #include "recover/heartbeat.hpp"
-#include "sum/overflow.hpp"
+#include "sum/pending_jobs.hpp"
 
 namespace switchml_delegate {
 namespace {
@@ -14,38 +19,25 @@ using std::chrono::milliseconds;
 constexpr milliseconds kAskAgain = std::chrono::minutes(1);
 constexpr milliseconds kProbe = std::chrono::seconds(30);
 constexpr milliseconds kStopForOthers = std::chrono::seconds(5);
-constexpr milliseconds kStartAgain = std::chrono::seconds(45);
 constexpr Heartbeat::Times kHeartbeatTimes{std::chrono::seconds(5), std::chrono::minutes(1)};
-constexpr const char* kOther = "another process group delegates";
-constexpr const char* kOtherMade = "another process group is being made";
-constexpr const char* kOtherEnds = "the process group that delegated is ending";
+constexpr const char* kOtherDelegates = "another process group delegates";
+constexpr const char* kOtherIsMade = "another process group is being made";
+constexpr const char* kOtherIsEnding = "the process group that delegated is ending";
 
-/// Steps by which a group uses the context again after a failure.
-std::vector<ResumeStep> stepsBack(const BringUp& bringUp) {
-  const auto obstacle = [](const Capabilities& found) { return ResumeRefusal{found.words}; };
-  return {
-      [own = bringUp](std::uint64_t /*seed*/) {
-        auto& library = own.runtime.library;
-        static_cast<void>(
-            library.stoppedWithin(between(kStopAfterFailure, own.timeout), library.epoch()));
-        if (const auto why = library.obstacle(); !why.empty()) {
-          return ResumeRefusal{why, !startsAgain(own.config.general_)};
-        }
-        const auto reached = hasController(own.config) ? own.reachController() : Capabilities();
-        const auto quiet = reached.able() ? own.awaitQuiet() : reached;
-        return ResumeRefusal{quiet.words, !own.canAwaitQuiet()};
-      },
-      [own = bringUp, obstacle](std::uint64_t /*seed*/) {
-        return obstacle(own.start(std::min(own.timeout / 2, kStartAgain)));
-      },
-      [own = bringUp, obstacle](std::uint64_t seed) {
-        auto step = Step::kProbe;
-        return obstacle(sumsAreFake(own.config.general_) ? Capabilities() : own.probe(seed, step));
-      }};
-}
-
-/// A new group of this rank. It has the reservation of SwitchML from its first answer on, and
-/// releases it unless the group delegates.
+/// A new group of this rank, whose ranks agree on whether it delegates. Each step is one round of
+/// the negotiation, and the next step is taken only if all ranks are able to:
+///
+///   1. capabilities: reserve SwitchML in this process; read, fill in and check the configuration;
+///      reach the controller before a start.
+///   2. stop: stop a context that runs, if those of other ranks do not.
+///   3. start: start the context, unless it runs.
+///   4. probe: sum a known pattern, unless the configuration gives no real sums.
+///   5. connect: connect the ranks over Gloo for failover and heartbeats, if the group has them.
+///   6. conclude: the group delegates, or falls back to Gloo. That is reported and printed, and
+///      with SWITCHML_REQUIRE the fall-back throws.
+///
+/// The object has the reservation of SwitchML from 1 on, and releases it unless the group
+/// delegates. The thread that makes the group calls all functions.
 class Joining {
  public:
   Joining(const JoiningParts& parts, const std::vector<const void*>& contexts, int rank, int size,
@@ -63,9 +55,9 @@ class Joining {
   }
   ~Joining() {
     if (reserved_) {
-      group_.failover.reset();  // could stop the context of the next group
-      parts_.claims.name.reset();
-      parts_.claims.reservation.release();
+      group_.failover.reset();  // it could stop the context of the next group
+      parts_.joinState.name.reset();
+      parts_.joinState.reservation.release();
     }
   }
   Joining(const Joining&) = delete;
@@ -74,38 +66,38 @@ class Joining {
   void run() {
     const bool agreed =
         take(Step::kCapabilities, &Joining::capabilities) &&
-        (all_.context != ContextState::kMixed || take(Step::kStop, &Joining::stop)) &&
+        (decision_.context != ContextState::kMixed || take(Step::kStop, &Joining::stop)) &&
         take(Step::kStart, &Joining::start) && (fake() || take(Step::kProbe, &Joining::probe)) &&
         (!connects() || take(Step::kConnect, &Joining::connect));
     conclude(agreed);
   }
 
  private:
-  /// Takes a step, and sends the others how it has ended. True where all are able to go on.
+  /// Takes a step, and tells the other ranks how it has ended. True if all are able to go on.
   bool take(Step step, Capabilities (Joining::*function)()) {
     outcome_.step = step;
     own_ = (this->*function)();
     if (!own_.able() && (step == Step::kStart || step == Step::kProbe)) {
-      parts_.runtime.fail(own_.words);  // the context cannot be used
+      parts_.runtime.fail(own_.detail);  // the context cannot be used
     }
-    all_ = negotiation_.round(step, own_);
-    return all_.able();
+    decision_ = negotiation_.round(step, own_);
+    return decision_.able();
   }
 
   const switchml::GeneralConfig& general() const { return loaded_.config.general_; }
   bool fake() const { return sumsAreFake(general()); }
   bool connects() const { return size_ > 1 && (settings_.failsOver || usesSwitch(general())); }
-  Capabilities unusable(const std::string& why) const {
-    return Capabilities::unable(why, loaded_.place);
+  Capabilities unusable(const std::string& reason) const {
+    return Capabilities::unable(reason, loaded_.location);
   }
   BringUp bringUp() const {
-    return {parts_.runtime, parts_.atExit, loaded_.config,
-            loaded_.place,  timeout_,      std::min(kProbe, timeout_ / 4)};
+    return {parts_.runtime,   parts_.shutdown, loaded_.config,
+            loaded_.location, timeout_,        std::min(kProbe, timeout_ / 4)};
   }
 
   Capabilities capabilities() {
     auto& library = parts_.runtime.library;
-    auto& reservation = parts_.claims.reservation;
+    auto& reservation = parts_.joinState.reservation;
     if (library.state() == Library::State::kStopping &&
         reservation.state() == Reservation::State::kFree) {
       static_cast<void>(
@@ -129,7 +121,7 @@ class Joining {
     if (!ready.able()) {
       outcome_.step = Step::kController;
     } else if (starts && !first_) {
-      ready = bringUp().awaitQuiet();
+      ready = bringUp().waitUntilIdle();
     }
     capabilities_ = ready.able() ? capabilities_ : std::move(ready);
     capabilities_.group = settings_.group;
@@ -138,34 +130,35 @@ class Joining {
 
   /// A controller that took all of its time is not asked again before a minute has passed.
   Capabilities reachController() {
-    auto& earlier = parts_.claims.unanswered;
+    auto& earlier = parts_.joinState.unanswered;
     const auto controller = text(general().controller_ip_str, ":", general().controller_port);
     const auto begun = Library::Clock::now();
     if (controller == earlier.controller && begun < earlier.time + kAskAgain) {
       const auto ago = std::chrono::duration_cast<std::chrono::seconds>(begun - earlier.time);
-      return unusable(text(earlier.why, " (asked ", ago.count(), " s ago)"));
+      return unusable(text(earlier.reason, " (asked ", ago.count(), " s ago)"));
     }
     auto out = bringUp().reachController();
     if (!out.able() &&
         Library::Clock::now() - begun >= between(BringUp::kController, timeout_) / 2) {
-      earlier = {controller, out.words, begun};
+      earlier = {controller, out.detail, begun};
     }
     return out;
   }
 
-  /// Why SwitchML cannot be reserved while another group has it.
-  Capabilities refused(Reservation::State other) const {
+  /// Returns the reason why SwitchML cannot be reserved while another group has it.
+  Capabilities reservedBy(Reservation::State other) const {
     return other == Reservation::State::kDelegating
-               ? Capabilities::busy(text("group ", number_, " of ", size_, " ranks, and ", kOther))
-           : other == Reservation::State::kBeingMade ? Capabilities::unable(kOtherMade)
-                                                     : Capabilities::unable(kOtherEnds);
+               ? Capabilities::busy(
+                     text("group ", number_, " of ", size_, " ranks, and ", kOtherDelegates))
+           : other == Reservation::State::kBeingMade ? Capabilities::unable(kOtherIsMade)
+                                                     : Capabilities::unable(kOtherIsEnding);
   }
 
-  /// Reserves SwitchML for this group, or says why not.
+  /// Reserves SwitchML for this group, or returns the reason why it cannot.
   Capabilities reserve() {
     auto& library = parts_.runtime.library;
     const auto& state = parts_.runtime.state.get();
-    auto& reservation = parts_.claims.reservation;
+    auto& reservation = parts_.joinState.reservation;
     const auto other = reservation.state();
     const bool delegates = other == Reservation::State::kDelegating;
     const auto wrong = settings_.read();
@@ -182,24 +175,24 @@ class Joining {
       return Capabilities::unable(kForked);
     }
     if (delegates && state.kind == DelegationState::Kind::kSuspended) {
-      return refused(other);  // the group returns
+      return reservedBy(other);  // the group will resume
     }
     if (state.kind != DelegationState::Kind::kDelegating) {
-      const auto stays = other != Reservation::State::kFree ? "" : library.obstacle();
-      if (delegates || !stays.empty()) {
+      const auto lasting = other != Reservation::State::kFree ? "" : library.refusal();
+      if (delegates || !lasting.empty()) {
         return Capabilities::unable(
-            text("SwitchML was given up: ", state.why, stays.empty() ? "" : "; ", stays));
+            text("SwitchML was given up: ", state.reason, lasting.empty() ? "" : "; ", lasting));
       }
     }
     if (library.epoch() != 0) {
       const int workers = library.config()->general_.num_workers;
       if (workers > size_) {
-        const auto why = text("the group has ", size_, " of the ", workers, " workers");
-        return delegates ? Capabilities::busy(why) : Capabilities::unable(why);
+        const auto reason = text("the group has ", size_, " of the ", workers, " workers");
+        return delegates ? Capabilities::busy(reason) : Capabilities::unable(reason);
       }
     }
     if (other != Reservation::State::kFree) {
-      return refused(other);
+      return reservedBy(other);
     }
     if (group_.contexts.empty()) {
       return Capabilities::unable("the group has no Gloo device");
@@ -209,7 +202,7 @@ class Joining {
     }
     const auto before = reservation.reserve();
     reserved_ = before == Reservation::State::kFree;
-    return reserved_ ? Capabilities() : refused(before);
+    return reserved_ ? Capabilities() : reservedBy(before);
   }
 
   /// Reads the configuration, unless SwitchML has one already. Called with the reservation.
@@ -235,7 +228,7 @@ class Joining {
     if (!started && config.general_.backend == "dpdk") {
       fillInDpdk(loaded_, between(BringUp::kController, timeout_));
     }
-    if (const auto wrong = objection(config); !wrong.empty()) {
+    if (const auto wrong = refusal(config); !wrong.empty()) {
       return unusable(wrong);
     }
     return {Ability::kAble, termsOf(config, settings_), "",
@@ -255,13 +248,13 @@ class Joining {
       if (!library.stoppedWithin(between(kStopForOthers, timeout_), epoch)) {
         return Capabilities::unable("the SwitchML context has not stopped");
       }
-      return bringUp().awaitQuiet();
+      return bringUp().waitUntilIdle();
     }
     return {};
   }
 
-  /// The failure of an earlier group is forgotten, and lost sequence numbers are nobody's any
-  /// more.
+  /// Starts the context. Forgets the failure of an earlier group, and skips the sequence numbers
+  /// that were lost with it.
   Capabilities start() {
     if (first_) {
       loaded_.cores.keep();
@@ -279,6 +272,7 @@ class Joining {
 
   Capabilities probe() { return bringUp().probe(negotiation_.seed(), outcome_.step); }
 
+  /// Connects the ranks in a ring, once.
   const Ring& connected() {
     if (!ring_.send) {
       ring_ = exchange_.connect();
@@ -290,10 +284,11 @@ class Joining {
   Capabilities connect() {
     try {
       if (settings_.failsOver) {
-        auto back = bringUp();
-        back.probing = std::min(back.probing, group_.longest);
-        group_.failover = std::make_shared<Failover>(connected(), rank_, size_, timeout_,
-                                                     failoverOf(back), parts_.statistics.failover);
+        auto resumed = bringUp();
+        resumed.probing = std::min(resumed.probing, group_.longest);
+        group_.failover =
+            std::make_shared<Failover>(connected(), rank_, size_, timeout_,
+                                       failoverCallbacks(resumed), parts_.statistics.failover);
       }
       if (usesSwitch(general())) {
         group_.heartbeat = std::make_shared<Heartbeat>(connected(), rank_, size_, kHeartbeatTimes);
@@ -304,40 +299,24 @@ class Joining {
     return {};
   }
 
-  static Failover::Callbacks failoverOf(const BringUp& back) {
-    auto& runtime = back.runtime;
-    Failover::Callbacks out;
-    out.stop = [&runtime](const std::string& why) { runtime.suspend(why); };
-    out.copy = [](void* to, const void* from, std::size_t bytes) {
-      constexpr auto kWord = sizeof(std::int32_t);
-      inParts(bytes / kWord, 1, [=](std::uint64_t first, std::uint64_t last) noexcept {
-        std::memcpy(static_cast<char*>(to) + first * kWord,
-                    static_cast<const char*>(from) + first * kWord, (last - first) * kWord);
-      });
-    };
-    out.say = say;
-    out.resumeSteps = stepsBack(back);
-    out.resume = [&runtime] { runtime.state.resume(); };
-    return out;
-  }
-
+  /// Throws std::runtime_error if the group falls back to Gloo, and a rank does not allow that.
   void conclude(bool agreed) {
     auto& statistics = parts_.statistics;
     outcome_.size = size_;
-    outcome_.capabilities = capabilities_.able() ? capabilities_.words : "";
+    outcome_.capabilities = capabilities_.able() ? capabilities_.detail : "";
     if (agreed) {
       outcome_.step = Step::kAgreed;
       outcome_.delegate(settings_, termsOf(loaded_.config, settings_), fake(),
                         statistics.filled.get());
     } else {
-      outcome_.stayWithGloo(all_.words);
+      outcome_.fallBack(decision_.detail);
       outcome_.late = own_.late;
-      outcome_.objection = own_.able()          ? ""
-                           : own_.where.empty() ? own_.words
-                                                : text(own_.words, " (", own_.where, ")");
+      outcome_.ownReason = own_.able()             ? ""
+                           : own_.location.empty() ? own_.detail
+                                                   : text(own_.detail, " (", own_.location, ")");
     }
     statistics.group.set(outcome_);
-    const bool firstGroup = !parts_.claims.joined.exchange(true);
+    const bool firstGroup = !parts_.joinState.joined.exchange(true);
     // Counters are those of the process; a group that delegates says most about them.
     if (firstGroup || agreed) {
       statistics.labels.set({{"host", hostName()},
@@ -346,17 +325,17 @@ class Joining {
                              {"group", negotiation_.name()},
                              {"job_id", jobName()}});
     }
-    const bool warns = !capabilities_.where.empty() && !parts_.claims.warned.exchange(true);
+    const bool warns = !capabilities_.location.empty() && !parts_.joinState.warned.exchange(true);
     if (agreed) {
       delegate();
     }
-    if (!helper_) {  // else the files and lines are the parent's
+    if (!helper_) {  // a helper's files and lines would be its parent's
       parts_.report.start(rank_);
-      parts_.claims.requirement.note(rank_, all_);
+      parts_.joinState.requirement.note(rank_, isSet("SWITCHML_REQUIRE"), decision_);
       print(firstGroup, warns);
     }
-    if (!helper_ && !agreed && all_.forbidsGloo()) {
-      throw std::runtime_error(outcome_.refusal() + where());
+    if (!helper_ && !agreed && decision_.forbidsGloo()) {
+      throw std::runtime_error(outcome_.refusal() + locationText());
     }
   }
 
@@ -366,17 +345,17 @@ class Joining {
     }
     group_.firstSequence = parts_.runtime.order.take(0);
     const auto* const context = group_.contexts[0];
-    parts_.claims.name.emplace(delegatingName());
-    parts_.claims.reservation.delegate();
+    parts_.joinState.name.emplace(delegatingName());
+    parts_.joinState.reservation.delegate();
     parts_.runtime.begin(std::move(group_));
-    reserved_ = false;  // it is the group's
+    reserved_ = false;  // the group has the reservation now
     if (!parts_.groups.has(context)) {
       throw std::runtime_error("the process group has ended while it was made");
     }
   }
 
-  std::string where() const {
-    return capabilities_.where.empty() ? "" : text(" (", capabilities_.where, ")");
+  std::string locationText() const {
+    return capabilities_.location.empty() ? "" : text(" (", capabilities_.location, ")");
   }
 
   void print(bool firstGroup, bool warns) const {
@@ -391,7 +370,7 @@ class Joining {
           "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 for torchrun with --rdzv-backend=c10d");
     }
     if (warns) {
-      warnRank(rank_, text(capabilities_.words, where(), "; ", kStaysWithGloo));
+      say(warningText(rank_, text(capabilities_.detail, locationText(), "; ", kStaysWithGloo)));
     }
   }
 
@@ -400,12 +379,12 @@ class Joining {
   const int rank_;
   const int size_;
   const milliseconds timeout_;
-  Negotiation<SteadyClock> negotiation_;
+  Negotiation negotiation_;
   const std::uint64_t number_;  // of the group, among those of its size
-  Loaded loaded_;
-  Capabilities capabilities_;  // of this rank, with which it has begun
-  Capabilities own_;           // its answer in the newest step
-  Message all_;                // what all have made of that
+  LoadedConfig loaded_;
+  Capabilities capabilities_;  // of this rank, in the first step
+  Capabilities own_;           // of this rank, in the newest step
+  Record decision_;            // of all ranks in the newest step
   const bool helper_ = descendsFromDelegating();
   bool reserved_ = false;
   bool first_ = false;  // the context was never started

@@ -15,9 +15,9 @@ std::vector<c10::Device> devicesOf(const at::Tensor& tensor) {
 }
 
 /// Targets at their positions in the row of the sources.
-Parts<at::Tensor> partsOf(std::int64_t rank, const ReduceWork::Tensors& sources,
-                          const ReduceWork::Tensors& targets) {
-  Parts<at::Tensor> parts;
+RowLayout<at::Tensor> partsOf(std::int64_t rank, const ReduceWork::Tensors& sources,
+                              const ReduceWork::Tensors& targets) {
+  RowLayout<at::Tensor> parts;
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     parts.add(targets[i], offset + rank * targets[i].numel());
@@ -49,7 +49,7 @@ void ReduceWork::run(WorkPool::Slot& slot) noexcept {
       allreduce_->reduce(sources_, results_);
     } else {
       guard.reset_stream(staging_->stream());
-      const Parts<at::Tensor> row({staging_->copyIn()});
+      const RowLayout<at::Tensor> row({staging_->copyIn()});
       allreduce_->reduce(
           row, row,
           {[this](std::int64_t /*first*/, std::int64_t last) { staging_->waitForArrival(last); },

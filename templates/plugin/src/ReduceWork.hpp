@@ -36,8 +36,8 @@ class ReduceWork : public PoolWork {
   void synchronize() override;
 
  private:
-  const Parts<at::Tensor> sources_;
-  const Parts<at::Tensor> results_;
+  const RowLayout<at::Tensor> sources_;
+  const RowLayout<at::Tensor> results_;
   const Tensors targets_;
   std::unique_ptr<Allreduce> allreduce_;
   const at::ThreadLocalState state_;

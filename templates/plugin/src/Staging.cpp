@@ -26,7 +26,8 @@ void checkNotCapturing(c10::Device device) {
   }
 }
 
-Staging::Staging(const Parts<at::Tensor>& sources, Parts<at::Tensor> targets, WaitOptions wait)
+Staging::Staging(const RowLayout<at::Tensor>& sources, RowLayout<at::Tensor> targets,
+                 WaitOptions wait)
     : sources_(sources),
       targets_(std::move(targets)),
       device_(sources.first().device()),
@@ -34,7 +35,7 @@ Staging::Staging(const Parts<at::Tensor>& sources, Parts<at::Tensor> targets, Wa
       streams_(CopyStreams::of(device_)),
       produced_(device_.type()),
       done_(device_.type()),
-      mayOverlap_(!sources.areOne(targets_)) {
+      mayOverlap_(!sources.isSameAs(targets_)) {
   const c10::DeviceGuard guard(device_);
   produced_.record(currentStream());
   const auto numel = sources_.numel();
@@ -66,7 +67,7 @@ const at::Tensor& Staging::copyIn() {
   for (std::int64_t first = 0; first < row_.numel(); first += partNumel_) {
     const auto last = std::min(first + partNumel_, row_.numel());
     sources_.each(first, last, [this](const at::Tensor& part, std::int64_t begin) {
-      partOf(row_, begin, part).copy_(part, /*non_blocking=*/true);
+      viewOf(row_, begin, part).copy_(part, /*non_blocking=*/true);
     });
     arrivals_.emplace_back(device_.type());
     arrivals_.back().record(streams_.toHost);
@@ -84,7 +85,7 @@ void Staging::copyOut(std::int64_t first, std::int64_t last) {
     arrivals_.back().block(streams_.toDevice);
   }
   targets_.each(first, last, [this](at::Tensor part, std::int64_t begin) {
-    part.copy_(partOf(row_, begin, part), /*non_blocking=*/true);
+    part.copy_(viewOf(row_, begin, part), /*non_blocking=*/true);
   });
   done_.record(streams_.toDevice);
 }

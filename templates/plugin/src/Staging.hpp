@@ -43,7 +43,7 @@ void checkNotCapturing(c10::Device device);
 class Staging {
  public:
   /// The sources and targets are on one device, at the same positions of the row.
-  Staging(const Parts<at::Tensor>& sources, Parts<at::Tensor> targets, WaitOptions wait);
+  Staging(const RowLayout<at::Tensor>& sources, RowLayout<at::Tensor> targets, WaitOptions wait);
   ~Staging();
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
@@ -82,8 +82,8 @@ class Staging {
   static bool poll(const c10::Event& event, std::chrono::milliseconds timeout,
                    const std::atomic<bool>* aborted);
 
-  const Parts<at::Tensor> sources_;
-  const Parts<at::Tensor> targets_;
+  const RowLayout<at::Tensor> sources_;
+  const RowLayout<at::Tensor> targets_;
   const c10::Device device_;
   const WaitOptions wait_;
   const CopyStreams streams_;

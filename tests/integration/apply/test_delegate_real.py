@@ -40,7 +40,7 @@ msg_numel = 1024
 """
 DPDK = {"backend": "dpdk", "num_workers": 2}
 GLOO = f"{messages.STAYS}: "
-LET_GO = "    changed_.notify_all();\n  }\n\n  /// Called when the state"
+LET_GO = "  changed_.notify_all();\n}\n\nvoid Order::wake"
 PAUSE = """
   if (const char* const pause = std::getenv("PAUSE")) {
     std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(pause)));
@@ -55,7 +55,7 @@ def build(directory: Path, simulator_home: Home, *, job_end: bool = True) -> Non
     its turn go.
     """
     render(directory)
-    order = directory / "sum/order.hpp"
+    order = directory / "sum/order.cpp"
     text = order.read_text()
     assert text.count(LET_GO) == 1
     order.write_text(text.replace(LET_GO, LET_GO.replace("\n", PAUSE, 1)))
@@ -81,7 +81,7 @@ def build(directory: Path, simulator_home: Home, *, job_end: bool = True) -> Non
     )
     sources = [CPP / "delegate.cpp", unite(directory)]
     compiled("delegate", sources, home, directory, "clang++", *macros, *FAULTS)
-    compiled("objection", [CPP / "objection.cpp"], home, directory, "clang++", *macros)
+    compiled("refusal", [CPP / "refusal.cpp"], home, directory, "clang++", *macros)
 
 
 @pytest.fixture(scope="session")
@@ -106,7 +106,7 @@ def group_lines(built: Path, scratch: Path, *, all_sizes: bool = False, **given:
     values = {**DPDK, "timeout": 1000, **{k: v for k, v in given.items() if not k.isupper()}}
     config = scratch / "switchml.cfg"
     config.write_text(with_values((built / "switchml.cfg").read_text(), values))
-    command = [str(built / "objection"), str(config), *(["all"] if all_sizes else [])]
+    command = [str(built / "refusal"), str(config), *(["all"] if all_sizes else [])]
     done = captured(command, env=environment(env), check=True, cwd=scratch)
     return done.stdout.splitlines()
 

@@ -111,7 +111,7 @@ def test_only_the_delegate_sees_switchml(built: Built) -> None:
     assert [argument for argument in ours if argument.startswith("-std=")][-1] == "-std=c++17"
     assert {f"-I{built.home / 'include'}", "-DTIMEOUTS"} <= {*ours}
     loader = built.project.command("SwitchMLLoader.cpp")
-    assert [argument for argument in loader if argument.startswith("-std=")][-1] == "-std=c++17"
+    assert [argument for argument in loader if argument.startswith("-std=")] == ["-std=gnu++14"]
     assert not [a for a in loader if str(built.home) in a or "TIMEOUTS" in a]
     for source in support.SOURCES:
         others = built.project.command(source)

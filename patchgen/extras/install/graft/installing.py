@@ -41,7 +41,7 @@ def place(directory: str) -> str:
         os.makedirs(package, exist_ok=True)
         with open(graft_hook.__file__, "rb") as file:
             files.replace(os.fsencode(os.path.join(package, "__init__.py")), file.read())
-        report = render.text("patch/switchml.py").encode()
+        report = render.report_module().encode()
         files.replace(os.fsencode(os.path.join(package, "report.py")), report)
     return package
 

@@ -123,7 +123,7 @@ def modules(target: PluginTarget) -> dict[str, bytes]:
     texts = {
         f"{BACKEND}.py": render.text(f"plugin/{BACKEND}.py"),
         f"{PACKAGE}/_built.py": built,
-        f"{PACKAGE}/_patch.py": render.text("patch/switchml.py"),
+        f"{PACKAGE}/_patch.py": render.report_module(),
         f"{PACKAGE}_launch.py": inspect.getsource(launch),
         **switchml_doctor.read_sources(),
         **{f"{PACKAGE}/{name}": text for name, text in _texts(PACKAGE).items()},

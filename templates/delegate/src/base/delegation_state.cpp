@@ -8,23 +8,22 @@ DelegationState::DelegationState(const DelegationState* before) {
   }
 }
 
-bool DelegationState::fail(const std::string& why) noexcept {
+bool DelegationState::fail(const std::string& reason) noexcept {
   const MutexLock lock(mutex_);
   if (broken()) {
     return false;
   }
-  if (!quietly([&] { value_.set({Kind::kBroken, why, get().failure}); })) {
+  if (!trySet(Kind::kBroken, reason, get().failure)) {
     value_.refer(unexplained_);
   }
   return true;
 }
 
-void DelegationState::suspend(const std::string& why) noexcept {
+void DelegationState::suspend(const std::string& reason) noexcept {
   const MutexLock lock(mutex_);
   const bool stays = broken();
-  const bool noted = quietly([&] {
-    value_.set({stays ? Kind::kBroken : Kind::kSuspended, stays ? get().why : why, why});
-  });
+  const bool noted =
+      trySet(stays ? Kind::kBroken : Kind::kSuspended, stays ? get().reason : reason, reason);
   if (!noted && !stays) {
     value_.refer(unexplained_);
   }
@@ -33,13 +32,22 @@ void DelegationState::suspend(const std::string& why) noexcept {
 void DelegationState::resume() {
   const MutexLock lock(mutex_);
   if (!broken()) {
-    value_.set({Kind::kDelegating, "", get().failure});
+    set(Kind::kDelegating, "", get().failure);
   }
 }
 
 void DelegationState::renew() {
   const MutexLock lock(mutex_);
-  value_.set({Kind::kDelegating, "", get().failure});
+  set(Kind::kDelegating, "", get().failure);
+}
+
+void DelegationState::set(Kind kind, const std::string& reason, const std::string& failure) {
+  value_.set({kind, reason, failure});
+}
+
+bool DelegationState::trySet(Kind kind, const std::string& reason,
+                             const std::string& failure) noexcept {
+  return quietly([&] { value_.set({kind, reason, failure}); });
 }
 
 }  // namespace switchml_delegate

@@ -21,7 +21,7 @@ class DelegationState {
   enum class Kind : std::uint8_t { kDelegating, kSuspended, kBroken };
   struct Value {
     Kind kind = Kind::kDelegating;
-    std::string why;      // reason of the suspended or broken state
+    std::string reason;   // of the suspended or broken state
     std::string failure;  // the last one after which a group went over Gloo
   };
 
@@ -33,10 +33,10 @@ class DelegationState {
 
   /// Enters kBroken. Returns false if it was broken already. Without memory the reason is
   /// kOutOfMemory.
-  bool fail(const std::string& why) noexcept EXCLUDES(mutex_);
+  bool fail(const std::string& reason) noexcept EXCLUDES(mutex_);
 
   /// Enters kSuspended, or kBroken if there is no memory. A broken state stays.
-  void suspend(const std::string& why) noexcept EXCLUDES(mutex_);
+  void suspend(const std::string& reason) noexcept EXCLUDES(mutex_);
 
   /// Enters kDelegating when a suspended group has returned. A broken state stays.
   void resume() EXCLUDES(mutex_);
@@ -45,9 +45,15 @@ class DelegationState {
   void renew() EXCLUDES(mutex_);
 
  private:
+  void set(Kind kind, const std::string& reason, const std::string& failure) REQUIRES(mutex_);
+
+  /// Returns false, and sets nothing, if there is no memory.
+  bool trySet(Kind kind, const std::string& reason, const std::string& failure) noexcept
+      REQUIRES(mutex_);
+
   const Value unexplained_{Kind::kBroken, kOutOfMemory, ""};
-  Mutex mutex_;  // held by writers from their read of the value to their write
-  AtomicSnapshot<Value> value_;
+  Mutex mutex_;                  // held by writers from their read of the value to their write
+  AtomicSnapshot<Value> value_;  // readers hold no mutex
 };
 
 }  // namespace switchml_delegate

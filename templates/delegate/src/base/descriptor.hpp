@@ -7,7 +7,7 @@
 
 namespace switchml_delegate {
 
-/// Closes the descriptor at its end; negative if opening it failed.
+/// Owner of a file descriptor, which it closes. The number is negative if opening has failed.
 class Descriptor {
  public:
   explicit Descriptor(int number) noexcept : number_(number) {}

@@ -4,7 +4,10 @@
 #include <limits.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <stdexcept>
 
@@ -18,7 +21,7 @@ std::string directoryOf(const std::string& file) {
   return slash == std::string::npos ? "." : file.substr(0, std::max<std::size_t>(slash, 1));
 }
 
-/// Returns where the links of a path led when it was opened.
+/// Returns the path of the opened file, without symbolic links.
 std::string openedPath(const Descriptor& file) {
   std::array<char, PATH_MAX> out{};
   const auto size = readlink(pathOf(file).c_str(), out.data(), out.size());
@@ -43,7 +46,7 @@ CheckedFile::CheckedFile(std::string path)
   if (!isOpen() && errno != ENOENT) {
     error_ = std::strerror(errno);
   } else if (isOpen()) {
-    fstat(descriptor_.get(), &status_);  // which fails for no open file
+    fstat(descriptor_.get(), &status_);  // cannot fail for an open file
   }
 }
 
@@ -51,11 +54,11 @@ std::string CheckedFile::writableByOthers() const {
   const auto opened = openedPath(descriptor_);
   for (const auto& directory : {directoryOf(path_), directoryOf(opened)}) {
     struct stat status {};
-    const auto why = stat(directory.c_str(), &status) != 0
-                         ? text(directory, ": ", std::strerror(errno))
-                         : switchml_delegate::writableByOthers(directory, status);
-    if (!why.empty()) {
-      return why;
+    const auto reason = stat(directory.c_str(), &status) != 0
+                            ? text(directory, ": ", std::strerror(errno))
+                            : switchml_delegate::writableByOthers(directory, status);
+    if (!reason.empty()) {
+      return reason;
     }
   }
   return switchml_delegate::writableByOthers(opened, status_);

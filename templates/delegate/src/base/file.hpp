@@ -1,4 +1,4 @@
-/// Files whose names other users can make, and files in memory.
+/// Files that other users could have written, and files in memory.
 #pragma once
 
 #include <sys/stat.h>
@@ -9,24 +9,24 @@
 
 namespace switchml_delegate {
 
-/// A file that is opened first, and checked and read through that descriptor: nobody can put
-/// another file in its place in between. Opening never waits, neither for the writer of a FIFO nor
-/// for the owner of a lease.
+/// A file that is opened once, and checked and read through its descriptor, so no other file can
+/// replace it between the check and the read. Opening never waits, neither for the writer of a FIFO
+/// nor for the owner of a lease. One thread at a time calls it.
 class CheckedFile {
  public:
   explicit CheckedFile(std::string path);
 
   bool isOpen() const noexcept { return descriptor_.get() >= 0; }
 
-  /// Reason why it is not open; empty if there is no such file.
+  /// Reason why the file is not open; empty if there is no such file.
   const std::string& error() const noexcept { return error_; }
 
-  /// Returns why a user other than this one and root could have written the file, or put it in its
-  /// place, and what to do about it. Empty if nobody could. The file must be open.
+  /// Returns why a user other than this one and root could have written or replaced the file, and
+  /// what to do about it; empty if nobody could. The file must be open.
   std::string writableByOthers() const;
 
-  /// Returns the content. Throws std::runtime_error unless it is a regular file of at most `most`
-  /// bytes that can be read.
+  /// Returns the content. Throws std::runtime_error if the file is not a regular file, has more
+  /// than `most` bytes, or cannot be read.
   std::string read(std::size_t most) const;
 
  private:
@@ -39,13 +39,13 @@ class CheckedFile {
 /// Returns the first line of a file; empty if it cannot be read.
 std::string firstLine(const std::string& path);
 
-/// Path by which this process, and no other one, opens what the descriptor is open for.
+/// Returns a path by which this process, and no other one, opens the file of a descriptor.
 std::string pathOf(const Descriptor& file);
 
-/// Returns a file that has no name. Its descriptor is negative if there is none, with errno.
+/// Returns a file in memory, which has no name. Its descriptor is negative on failure, with errno.
 Descriptor memoryFile(const char* label);
 
-/// Returns a file in memory that has this content. Throws std::runtime_error.
+/// Returns a file in memory with this content. Throws std::runtime_error if it cannot be made.
 Descriptor memoryFile(const char* label, const std::string& content);
 
 }  // namespace switchml_delegate

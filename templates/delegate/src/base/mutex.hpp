@@ -1,7 +1,6 @@
-/// A mutex whose use clang checks: -Wthread-safety reports each access to a member that is
-/// GUARDED_BY a mutex which the thread does not hold.
-///
-/// The C++ library's own mutexes have no such annotations.
+/// Mutexes whose use clang checks: -Wthread-safety reports each access to a member that is
+/// GUARDED_BY a mutex which the thread does not hold. The mutexes of the C++ library have no such
+/// annotations.
 #pragma once
 
 #include <chrono>

@@ -1,21 +1,23 @@
 /// Sums in fewer bits: float32 values become levels of a few bits, which are packed into int32
 /// words whose plain sum over the ranks is the packed sum of the levels.
 ///
-/// The values of a layer are cut into buckets that share a scale. Before anything is packed, the
-/// ranks agree on each scale: the largest over all ranks, as an int32 (see `largest`). A rank
-/// rounds a value to a multiple of its bucket's unit, scale / highest. The multiple, from -highest
-/// to highest, is sent as a level that is not negative, so lanes never borrow from each other:
+/// The values of a layer are cut into buckets; the values of a bucket share a scale. Before values
+/// are packed, the ranks agree on each scale: the largest over all ranks, as an int32 (see
+/// `largest`). A rank rounds a value to a multiple of its bucket's unit, scale / highest. The
+/// multiple, from -highest to highest, is sent as a level that is not negative, so lanes never
+/// borrow from each other:
 ///
 ///   2 to 8 bits   highest = 2^(bits - 1) - 1, and the level is the multiple + highest
 ///   1 bit         highest = 1, and the level is 1 for values from 0 on, 0 below: only the sign is
-///                 left, so the scale is the mean of the magnitudes
+///                 sent, so the scale is the mean of the magnitudes
 ///
 /// A word has as many lanes of bits + ceil(log2(ranks)) bits as fit, so a lane holds the sum of the
 /// ranks' levels. Word w of a bucket of W words has the values w, w + W, w + 2 W, ... of the bucket
 /// in its lanes, from the least significant one on. Buckets share no word.
 ///
-/// Knows nothing of torch or SwitchML. Compile it without contraction of floating point
-/// (-ffp-contract=off), or ranks with other processors round differently in the last bit.
+/// Knows nothing of torch or SwitchML. A header only, because the plugin compiles it as well.
+/// Compile it without contraction of floating point (-ffp-contract=off): else ranks with other
+/// processors round differently in the last bit.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +45,7 @@ struct Format {
   unsigned bits;
   std::uint32_t ranks;
   std::size_t bucket;
-  bool stochastic;  // round up or down at random, such that the mean is right
+  bool stochastic;  // round up or down at random, so that the mean is right
 
   constexpr unsigned laneBits() const {
     unsigned more = 0;
@@ -99,7 +101,8 @@ __attribute__((target("avx2"))) void onAvx2(const Body& body) {
 }
 #endif
 
-/// Runs `body`, whose calls are all inline, with the widest vectors that the processor has.
+/// Runs `body` with the widest vectors of this processor. All functions that `body` calls must be
+/// inline.
 template <typename Body>
 void run(const Body& body) {
 #ifdef SWITCHML_AVX2
@@ -110,7 +113,8 @@ void run(const Body& body) {
   body();
 }
 
-/// Magnitudes are ordered as their bits are, with NaN above inf.
+/// Returns the bits of the largest magnitude. Magnitudes have the order of their bits, NaN above
+/// inf.
 SWITCHML_INLINE std::int32_t largestBits(const float* values, std::size_t numel) {
   std::int32_t most = 0;
   for (std::size_t i = 0; i < numel; ++i) {
@@ -120,7 +124,8 @@ SWITCHML_INLINE std::int32_t largestBits(const float* values, std::size_t numel)
   return most;
 }
 
-/// Adds up in eight sums, whose order is a part of the result.
+/// Returns the bits of the mean of the magnitudes. Adds in eight sums; their order decides how the
+/// result is rounded.
 SWITCHML_INLINE std::int32_t meanBits(const float* values, std::size_t numel) {
   constexpr std::size_t kSums = 8;
   double sums[kSums] = {};
@@ -140,8 +145,8 @@ SWITCHML_INLINE std::int32_t meanBits(const float* values, std::size_t numel) {
   return bitsOf(static_cast<float>(sum / static_cast<double>(numel))) & kMagnitude;
 }
 
-/// A scale as factors. Those below 2^-64 are worked with as 2^64 times as large, because their
-/// reciprocal may not be a float.
+/// A scale as factors. A scale below 2^-64 is multiplied by 2^64, because its reciprocal may not be
+/// a float.
 struct Factors {
   SWITCHML_INLINE explicit Factors(std::int32_t bits)
       : up(valueOf(bits) < 0x1p-64F ? 0x1p64F : 1.0F), down(1.0F / up), scale(valueOf(bits) * up) {}
@@ -150,7 +155,7 @@ struct Factors {
   float scale;
 };
 
-/// True where nothing is sent: all values are 0, or one of them is inf or NaN.
+/// Returns whether the values of a bucket are not sent: all are 0, or one of them is inf or NaN.
 SWITCHML_INLINE bool empty(std::int32_t scale) { return scale <= 0 || scale >= kInfinity; }
 
 SWITCHML_INLINE std::uint64_t mixed(std::uint64_t x) {
@@ -159,7 +164,7 @@ SWITCHML_INLINE std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Between -1/2 and 1/2, without either, for a position in a bucket.
+/// Returns a random number between -1/2 and 1/2, both excluded, for a position in a bucket.
 SWITCHML_INLINE float random(std::uint64_t key, std::uint32_t position) {
   const auto low = static_cast<std::uint32_t>(key);
   const auto high = static_cast<std::uint32_t>(key >> 32);
@@ -170,7 +175,7 @@ SWITCHML_INLINE float random(std::uint64_t key, std::uint32_t position) {
   return (static_cast<float>(drawn - (1 << 22)) + 0.5F) * 0x1p-23F;
 }
 
-/// The level of a value that is given in units.
+/// Returns the level of a value, which is given in units.
 template <bool kOneBit, bool kStochastic>
 SWITCHML_INLINE std::int32_t levelOf(float units, float highest, std::uint64_t key,
                                      std::uint32_t position) {
@@ -181,12 +186,12 @@ SWITCHML_INLINE std::int32_t levelOf(float units, float highest, std::uint64_t k
   if (kOneBit) {
     return units >= 0 ? 1 : 0;
   }
-  units = units < highest ? units : highest;  // also what is no number: a lane must not overflow
+  units = units < highest ? units : highest;  // NaN too: a lane must not overflow
   units = units > -highest ? units : -highest;
   return bitsOf(units + kRounder) - bitsOf(kRounder) + static_cast<std::int32_t>(highest);
 }
 
-/// `Value` is float where what was rounded off is to take the place of the values.
+/// Packs a bucket. If `Value` is float, replaces the values by their rounding errors.
 template <bool kOneBit, bool kStochastic, typename Value>
 SWITCHML_INLINE void encodeBucket(const Format& format, Value* values, std::size_t numel,
                                   std::int32_t bits, std::uint64_t key,
@@ -264,7 +269,7 @@ void encode(const Format& format, Value* values, std::size_t numel, const std::i
 
 }  // namespace detail
 
-/// The largest magnitude: NaN where one of the values is.
+/// Returns the largest magnitude; NaN if one of the values is.
 inline float largest(const float* values, std::size_t numel) {
   std::int32_t most = 0;
   detail::run([ =, &most ]()
@@ -272,9 +277,9 @@ inline float largest(const float* values, std::size_t numel) {
   return detail::valueOf(most);
 }
 
-/// Writes the scale of each bucket: the bits of a float that is not negative, so the int32 MAX over
-/// the ranks is the largest scale, and NaN where any rank has inf or NaN. It is the largest
-/// magnitude; with one bit that is not stochastic, the mean of the magnitudes.
+/// Writes the scale of each bucket: the bits of a float that is not negative. So the maximum of the
+/// ranks' int32 values is the largest scale, or NaN if a rank has inf or NaN. The scale is the
+/// largest magnitude; with one bit that is not stochastic, the mean of the magnitudes.
 inline void largest(const Format& format, const float* values, std::size_t numel,
                     std::int32_t* scales, Range range) {
   const bool mean = format.bits == 1 && !format.stochastic;
@@ -289,11 +294,11 @@ inline void largest(const Format& format, const float* values, std::size_t numel
 }
 
 /// Rounds and packs the buckets of `range`, by the scales that all ranks have agreed on. A bucket
-/// without values to send, all 0 or one of them inf or NaN, is packed as zeros.
+/// whose values are all 0, or include inf or NaN, is packed as zeros.
 ///
-/// `values`, `scales` and `words` are those of the whole layer. If `Value` is float, what was
-/// rounded off takes the place of the values, 0 in buckets with inf or NaN. `key` is for stochastic
-/// rounding: other ranks, layers and steps have others.
+/// `values`, `scales` and `words` are those of the whole layer. If `Value` is float, the rounding
+/// errors replace the values; they are 0 in buckets with inf or NaN. `key` is for stochastic
+/// rounding, and differs between ranks, layers and steps.
 template <typename Value>
 void encode(const Format& format, Value* values, std::size_t numel, const std::int32_t* scales,
             std::uint64_t key, std::uint32_t* words, Range range) {
@@ -305,7 +310,8 @@ void encode(const Format& format, Value* values, std::size_t numel, const std::i
 }
 
 /// Unpacks the buckets of `range` from the sums of the ranks' words, and divides by `divisor`: 1
-/// for the sum, the number of ranks for their mean. NaN in buckets where a rank has inf or NaN.
+/// for the sum, the number of ranks for the mean. Buckets in which a rank has inf or NaN become
+/// NaN.
 inline void decode(const Format& format, const std::uint32_t* words, const std::int32_t* scales,
                    std::uint32_t divisor, float* values, std::size_t numel, Range range) {
   detail::run([=]() __attribute__((always_inline)) {

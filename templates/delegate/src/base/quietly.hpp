@@ -1,6 +1,4 @@
-/// Functions for places where nothing may be thrown: destructors, threads, and the exit.
-///
-/// Header only: the loader in torch uses them as well.
+/// Calls that throw nothing, for destructors, threads and the exit of the process.
 #pragma once
 
 #include <exception>
@@ -8,10 +6,10 @@
 
 namespace switchml_delegate {
 
-/// Stands for a text that there is no memory for. A copy of it needs no memory.
+/// Replaces a text for which there is no memory. It is short enough that a copy needs no memory.
 inline const std::string& kOutOfMemory = *new std::string("out of memory");
 
-/// Calls a function, and returns false if it throws, as it does without memory or a thread.
+/// Calls a function. Returns false if it throws, as it does if there is no memory or no thread.
 template <typename Function>
 bool quietly(const Function& function) noexcept {
   try {

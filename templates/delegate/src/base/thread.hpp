@@ -8,8 +8,8 @@
 
 namespace switchml_delegate {
 
-/// Starts a thread of a name of at most 15 characters. Throws std::system_error if there can be no
-/// more threads.
+/// Starts a thread with a name of at most 15 characters. Throws std::system_error if the process
+/// can have no more threads.
 template <typename Function>
 std::thread startThread(const char* name, Function function) {
   return std::thread([name, function = std::move(function)]() mutable {

@@ -1,18 +1,10 @@
 /// Name of this host.
 #pragma once
 
-#include <limits.h>
-#include <unistd.h>
-
-#include <array>
 #include <string>
 
 namespace switchml_delegate {
 
-inline std::string hostName() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
+std::string hostName();
 
 }  // namespace switchml_delegate

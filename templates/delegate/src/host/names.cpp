@@ -3,6 +3,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstring>
 #include <fstream>
 #include <thread>
 
@@ -17,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kLongestContest = std::chrono::seconds(1);
 constexpr const char* kDelegating = "delegating";
 
-/// Offset of a name's lock. It is even: locks beside each other would be listed as one.
+/// Returns the offset of a name's lock. It is even, because the kernel lists adjacent locks as one.
 off_t offsetOf(const std::string& name) {
   std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a
   for (const char letter : "switchml/" + name) {
@@ -26,8 +29,9 @@ off_t offsetOf(const std::string& name) {
   return static_cast<off_t>(hash >> 2U << 1U);
 }
 
-/// True if a process is one that this user or root has started: its effective user could be that of
-/// a set-user-ID program, and the owner of its directory is root unless it can be dumped.
+/// Returns whether this user or root has started a process. Reads its real user: the effective one
+/// could be that of a set-user-ID program, and the owner of its directory is root unless it can be
+/// dumped.
 bool isTrusted(pid_t process) {
   constexpr const char* kUid = "Uid:";
   std::ifstream file(text("/proc/", process, "/status"));
@@ -47,7 +51,7 @@ HeldName::HeldName(const std::string& name, Kind kind)
     : name_(name), file_(memoryFile("switchml")) {
   struct stat status {};
   if (hold(kind) && fstat(file_.get(), &status) == 0) {
-    number_ = status.st_ino;
+    inode_ = status.st_ino;
   }
 }
 
@@ -65,10 +69,10 @@ bool HeldName::own() {
   for (;;) {
     bool contested = false;
     for (const auto& holder : holders(name_)) {
-      if (holder.file == number_ || !isTrusted(holder.process)) {
+      if (holder.file == inode_ || !isTrusted(holder.process)) {
         continue;
       }
-      if (holder.kind == Kind::kOwned || holder.file < number_ || Clock::now() >= deadline) {
+      if (holder.kind == Kind::kOwned || holder.file < inode_ || Clock::now() >= deadline) {
         return false;
       }
       contested = true;
@@ -84,7 +88,7 @@ bool HeldName::own() {
 std::vector<HeldName::Holder> HeldName::holders(const std::string& name) {
   const auto offset = text(offsetOf(name));
   std::vector<Holder> out;
-  // A list of many pages may lack a lock if one before it was released meanwhile.
+  // The kernel writes a long list in pages, so a lock that is released meanwhile hides another one.
   for (int reading = 0; reading < 2; ++reading) {
     std::ifstream file("/proc/locks");
     for (std::string line; std::getline(file, line);) {

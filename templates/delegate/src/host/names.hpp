@@ -1,4 +1,4 @@
-/// Names that processes of this host hold while they live.
+/// Names that processes of this host hold until they end.
 #pragma once
 
 #include <sys/types.h>
@@ -14,9 +14,11 @@ namespace switchml_delegate {
 
 /// A name that this process holds: a record lock (fcntl(2)) on a file in memory, at an offset that
 /// follows from the name. The kernel lists each lock with the process that holds it
-/// (proc_locks(5)). So no process can hold a name for another one, keep another one from holding
-/// it, or be shown without holding it; a forked child holds none of its parent's; and the end of
-/// the process releases all. Processes see those of their own PID namespace.
+/// (proc_locks(5)). So a process cannot hold a name for another process, keep another process from
+/// holding it, or be listed without holding it. A forked child holds no name of its parent. The end
+/// of a process releases its names. Processes see the names within their PID namespace.
+///
+/// One thread at a time calls it: the one that makes a group.
 class HeldName {
  public:
   /// How a process holds a name: other processes may hold it too, or it is for this one alone.
@@ -30,12 +32,17 @@ class HeldName {
 
   HeldName(const std::string& name, Kind kind);
 
-  /// Makes a wanted name owned. False if another process of this user or of root owns it, or wants
-  /// it and comes first; it stays wanted then. Waits for a process that wants it and comes later,
-  /// which withdraws unless it was first.
+  /// Makes a wanted name owned. Of several processes that want a name, the one whose file has the
+  /// lowest inode owns it:
+  ///
+  /// 1. If another process owns the name, or wants it with a lower inode, returns false. The name
+  ///    stays wanted, until it is destroyed. Processes of users other than this one and root do not
+  ///    count.
+  /// 2. If another process wants it with a higher inode, waits until that process withdraws, for a
+  ///    second at most.
   bool own();
 
-  /// All that hold a name, this process among them.
+  /// Returns all holders of a name; this process may be among them.
   static std::vector<Holder> holders(const std::string& name);
 
  private:
@@ -43,14 +50,14 @@ class HeldName {
 
   std::string name_;
   Descriptor file_;
-  std::uint64_t number_ = 0;  // inode
+  std::uint64_t inode_ = 0;
 };
 
-/// The name of a process while one of its groups delegates.
+/// Returns the name that a process holds while one of its groups delegates.
 HeldName delegatingName();
 
-/// True if this process descends from one whose group delegates, as a helper of a rank does, which
-/// has the rank's environment.
+/// Returns whether an ancestor of this process has a group that delegates. Then this process is a
+/// helper of a rank, with the rank's environment.
 bool descendsFromDelegating();
 
 }  // namespace switchml_delegate

@@ -9,28 +9,28 @@ namespace switchml_delegate {
 
 std::set<unsigned> ReservedCores::take(const std::string& job, const std::vector<unsigned>& from,
                                        std::size_t count, const std::string& reason) {
-  std::set<unsigned> taken;
+  std::set<unsigned> reserved;
   std::vector<unsigned> busy;
   for (const auto core : from) {
-    if (taken.size() == count) {
+    if (reserved.size() == count) {
       break;
     }
     HeldName name(text("core/", core, "/", job), HeldName::Kind::kWanted);
     if (name.own()) {
       names_.push_back(std::move(name));
-      taken.insert(core);
+      reserved.insert(core);
     } else {
       busy.push_back(core);
     }
   }
-  if (taken.size() < count) {
+  if (reserved.size() < count) {
     throw std::invalid_argument(
         text("cores = ", kAuto, ": the client's threads need ", count,
              count == 1 ? " core" : " cores", ", and this process may use ", from.size(),
              busy.empty() ? "" : text(", of which others have ", joined(busy, ",")), reason,
              "; set num_worker_threads, or give the ranks more cores"));
   }
-  return taken;
+  return reserved;
 }
 
 void ReservedCores::keep() {

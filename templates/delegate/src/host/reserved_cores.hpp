@@ -1,4 +1,4 @@
-/// Cores that no other rank of a job has on this host.
+/// Reservation of cores among the ranks of a job on this host.
 #pragma once
 
 #include <set>
@@ -9,14 +9,17 @@
 
 namespace switchml_delegate {
 
+/// Cores that no other rank of the job has, until this is destroyed. One thread at a time calls it:
+/// the one that makes a group.
 class ReservedCores {
  public:
-  /// Takes the first `count` of the cores that are free. Throws std::invalid_argument if there are
-  /// fewer, with the reason that others are not known. `job` is the same on all ranks of a job.
+  /// Reserves the first `count` of the cores that no other rank has reserved. `job` is the same on
+  /// all ranks of a job. Throws std::invalid_argument if too few are free; `reason` is a part of
+  /// the message, and says why the process may have more cores than `from`.
   std::set<unsigned> take(const std::string& job, const std::vector<unsigned>& from,
                           std::size_t count, const std::string& reason = "");
 
-  /// Keeps them until the process ends. A child that is forked has none of them.
+  /// Keeps the cores reserved until the process ends. A forked child has none of them.
   void keep();
 
  private:

@@ -1,62 +1,38 @@
-/// Outcome of the steps by which the ranks of a new group agree.
+/// Outcome of the steps in which the ranks of a new group agree.
 #pragma once
 
-#include "base/say.hpp"
+#include <string>
+
 #include "join/agreement.hpp"
-#include "join/settings.hpp"
 
 namespace switchml_delegate {
 
+struct Settings;
+
+/// What a rank knows of a group once the ranks have decided: a value for the report and for lines.
+/// The thread that makes the group writes it; readers have a copy that no thread changes.
 struct Outcome {
   int size = 0;
-  std::string decision;       // where allreduces go, and why
-  std::string reason;         // for which they stay with Gloo; empty where they do not
-  std::string terms;          // empty where they stay with Gloo
+  std::string decision;       // Gloo or SwitchML, with the reason or the terms
+  std::string reason;         // for which they use Gloo; empty if they do not
+  std::string terms;          // empty if they use Gloo
   Step step = Step::kAgreed;  // that was refused: the first on this rank, or on any
-  std::string objection;      // of this rank itself
+  std::string ownReason;      // for which this rank has refused; "objection" in the report
   bool late = false;          // it took all of its time, and others may be at fault
-  std::string capabilities;   // the terms of this rank, where it was able
+  std::string capabilities;   // the terms of this rank, if it was able
 
-  void stayWithGloo(const std::string& why) {
-    decision = text(kStaysWithGloo, ": ", why);
-    reason = why;
-  }
+  void fallBack(const std::string& cause);
 
-  /// `filled`: what this rank has filled into its configuration.
+  /// `fake`: the sums are not real ones. `filled`: what this rank has filled into its
+  /// configuration.
   void delegate(const Settings& settings, const std::string& agreed, bool fake,
-                const std::string& filled) {
-    const auto bits = settings.quantization.bits;
-    terms = agreed;
-    decision = text(fake ? "WARNING: NOT REAL SUMS: " : "", "allreduce(", settings.ops.names(", "),
-                    ") of ", settings.dtypes.names(", "), " goes to SwitchML",
-                    bits == Quantization::kWhole ? "" : text(" in ", bits, " bits"), " (", terms,
-                    settings.failsOver ? text("; SWITCHML_TIMEOUT_MS=", settings.timeoutMs) : "",
-                    filled.empty() ? "" : "; filled in: ", filled, ")");
-  }
+                const std::string& filled);
 
-  /// Members of a report: where allreduces go, and why; the step that was refused, and those
-  /// before.
-  std::string json() const {
-    const auto steps = size > 0 ? static_cast<std::size_t>(step) : 0;
-    const auto textOf = [](const char* name) { return inQuotes(name); };
-    return text("\"group\": ", inQuotes(line()), ", \"world_size\": ", size,
-                ", \"decision\": ", inQuotes(decision), ", \"reason\": ", inQuotes(reason),
-                ", \"step\": ", inQuotes(nameOf(step)), ", \"passed\": [",
-                joined(kStepNames, ", ", textOf, steps), "]");
-  }
+  /// The line of the group; empty if there is none.
+  std::string line() const { return size == 0 ? "" : groupLine(size, decision); }
 
-  std::string line() const {
-    return size == 0
-               ? ""
-               : text("process group of ", size, size == 1 ? " rank: " : " ranks: ", decision);
-  }
-
-  /// Error of ranks that may not take Gloo.
-  std::string refusal() const { return "SWITCHML_REQUIRE is set, but in this " + line(); }
+  /// Error of ranks that may not use Gloo.
+  std::string refusal() const { return refusalText(line()); }
 };
-
-inline void warnRank(int rank, const std::string& what) {
-  say(text("warning: rank ", rank, ": ", what));
-}
 
 }  // namespace switchml_delegate

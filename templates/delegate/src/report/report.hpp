@@ -1,62 +1,47 @@
-/// What is seen from outside: the report of this process, and the file of its metrics.
-///
-/// They are made of snapshots, so they may be asked for at any moment.
+/// What is visible from outside: the report of this process, and the file of its metrics.
 #pragma once
 
-#include "join/outcome.hpp"
-#include "recover/counters.hpp"
-#include "report/metrics.hpp"
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "base/mutex.hpp"
+#include "base/shutdown.hpp"
+#include "report/metrics_file.hpp"
+#include "report/statistics.hpp"
 #include "sum/runtime.hpp"
 
 namespace switchml_delegate {
 
-enum Fallback : std::size_t { kGroup, kOp, kDtype, kTensors, kNumel, kFallbacks };
-constexpr std::array<const char*, kFallbacks> kFallbackNames{"group", "op", "dtype", "tensors",
-                                                             "numel"};
-
-/// What a process has counted and agreed on. A forked child goes on with it, so nothing of it has a
-/// lock.
-struct Statistics {
-  AtomicSnapshot<Outcome> group;
-  AtomicSnapshot<std::string> filled;
-  AtomicSnapshot<metrics::Labels> labels;
-  std::array<std::atomic<std::uint64_t>, kFallbacks> fallbacks{};
-  std::atomic<std::uint64_t> calls{0};
-  std::atomic<std::uint64_t> bytes{0};
-  std::atomic<std::uint64_t> otherGroupBytes{0};  // that the delegating group's settings allow
-  metrics::Times times;                           // of allreduces that SwitchML has summed
-  FailoverCounters failover;
-};
-
+/// Any thread may call it at any time, because it reads snapshots and counters.
 class Report {
  public:
-  /// `atExit` is called when the process exits, once there are metrics.
-  Report(const Runtime& runtime, const Statistics& statistics, ExitHook atExit)
-      : runtime_(runtime), statistics_(statistics), atExit_(atExit) {}
+  /// `shutdown` ends the metrics when the process exits.
+  Report(const Runtime& runtime, const Statistics& statistics, Shutdown& shutdown);
 
-  /// Called when a group has been made. A wrong value of the environment has been reported, unless
-  /// the rank could not delegate anyway.
-  void start(int rank);
+  /// Starts the metrics, if the environment names a directory for them. Called when a group has
+  /// been made. Does not report a wrong value of the environment: unless the rank could not
+  /// delegate anyway, joining has.
+  void start(int rank) EXCLUDES(mutex_);
 
   /// Has the metrics written soon.
-  void wake() noexcept;
+  void wake() noexcept EXCLUDES(mutex_);
 
-  /// Writes the metrics for the last time.
-  void end();
+  /// Writes the metrics for the last time, within the limit. Called by Shutdown.
+  void end(std::chrono::milliseconds limit) noexcept EXCLUDES(mutex_);
 
   /// A JSON object.
   std::string json() const;
 
  private:
-  /// The counters of this process, for a file that monitoring reads.
   std::string metricsPage(bool last) const;
 
   const Runtime& runtime_;
   const Statistics& statistics_;
-  const ExitHook atExit_;
+  Shutdown& shutdown_;
   std::atomic<bool> started_{false};
-  std::mutex mutex_;
-  std::unique_ptr<metrics::Writer> writer_;
+  Mutex mutex_;
+  std::unique_ptr<MetricsWriter> writer_ GUARDED_BY(mutex_);
 };
 
 }  // namespace switchml_delegate

@@ -1,12 +1,16 @@
 #include "sum/library.hpp"
 
+#include <cstdlib>
+#include <thread>
 #include <tuple>
 
 #include "base/quietly.hpp"
+#include "base/text.hpp"
+#include "base/thread.hpp"
 #include "join/config.hpp"
 
 namespace switchml {
-// Of the simulator, and of a library with the fix `start-waits`.
+// Defined by the simulator and by a library with the fix `start-waits`.
 extern std::atomic<long long> start_limit __attribute__((weak));
 }  // namespace switchml
 
@@ -20,8 +24,8 @@ void stopContext(bool idle) {
     return;
   }
   if (idle) {
-    // The library's stop hangs or aborts when it meets a worker thread between the end of a job and
-    // its wait for the next one.
+    // The library's stop hangs or aborts if a worker thread is between the end of a job and its
+    // wait for the next one.
     context().WaitForAllJobs();
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
@@ -45,17 +49,19 @@ Packets packetsOf(const Stats& /*stats*/, long /*otherwise*/) {
   return {};
 }
 
-/// Calls `end` when the job has ended. The simulator, and the real library with the fix `job-end`,
-/// do that in the thread that ends the job.
+/// Calls `end` when the job has ended: in the library's thread that ends the job, with the
+/// simulator and with the fix `job-end`.
 template <typename Job>
 auto callAtEnd(const std::shared_ptr<Job>& job, std::function<void()> end, int /*preferred*/)
     -> decltype(job->CallAtEnd(end)) {
   job->CallAtEnd(std::move(end));
 }
 
+/// The same without that fix, in a thread for each job. The thread ends with its job, or with the
+/// process: the library's wait for a job has no limit, so nobody waits for the thread.
 template <typename Job>
 void callAtEnd(const std::shared_ptr<Job>& job, std::function<void()> end, long /*otherwise*/) {
-  std::thread([job, end = std::move(end)] {
+  startThread("swml-job-end", [job, end = std::move(end)] {
     job->WaitToComplete();
     end();
   }).detach();
@@ -64,105 +70,16 @@ void callAtEnd(const std::shared_ptr<Job>& job, std::function<void()> end, long 
 }  // namespace
 
 struct Library::Job {
-  std::shared_ptr<Jobs> jobs;
-  std::array<std::shared_ptr<void>, 2> memory;
-  std::shared_ptr<switchml::Job> given{};
-  JobPtr next{};
-  Clock::time_point turn = Clock::time_point::max();
-  bool ended = false;
+  const std::shared_ptr<Jobs> jobs;
+  std::uint64_t number = 0;
+  std::shared_ptr<switchml::Job> given{};  // null if the library did not take it
 };
 
-/// Jobs of one start of the context, in the order in which they were submitted.
-class Library::Jobs {
- public:
-  explicit Jobs(std::uint64_t number) : epoch(number) {}
-
-  const std::uint64_t epoch;
-  /// Number of jobs that have not finished.
-  std::atomic<std::uint64_t> unfinished{0};
-
-  void add(const JobPtr& job) noexcept {
-    ++unfinished;
-    const std::lock_guard<std::mutex> lock(mutex_);
-    job->turn = first_ ? job->turn : Clock::now();
-    (first_ ? last_->next : first_) = job;
-    last_ = job.get();
-  }
-
-  /// Called once for each job. Threads that end jobs may come in another order.
-  void end(Job& job) noexcept {
-    unfinished -= job.given && job.given->GetJobStatus() == switchml::FINISHED ? 1 : 0;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      const auto now = Clock::now();
-      job.ended = true;
-      job.turn = std::min(job.turn, now);
-      while (first_ && first_->ended) {
-        first_ = std::move(first_->next);
-      }
-      if (first_) {
-        first_->turn = std::min(first_->turn, now);
-      }
-    }
-    changed_.notify_all();
-  }
-
-  Clock::time_point turn(const Job& job) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return job.turn != Clock::time_point::max() || givenUp_; });
-    return std::min(job.turn, Clock::now());
-  }
-
-  End wait(const Job& job, Clock::time_point deadline, const std::function<bool()>& isLost) {
-    constexpr auto kLook = std::chrono::seconds(1);
-    const auto isOver = [&] { return job.ended || givenUp_; };
-    std::unique_lock<std::mutex> lock(mutex_);
-    for (auto now = Clock::now();
-         !changed_.wait_until(lock, std::min(deadline, now + kLook), isOver);) {
-      now = Clock::now();
-      if (now >= deadline || isLost()) {
-        break;
-      }
-    }
-    const auto status = !job.ended  ? switchml::RUNNING
-                        : job.given ? job.given->GetJobStatus()
-                                    : switchml::FAILED;
-    return status == switchml::FINISHED ? End::kFinished
-           : status == switchml::FAILED ? End::kFailed
-                                        : End::kNone;
-  }
-
-  /// Nobody waits any more.
-  void giveUp() noexcept {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      givenUp_ = true;
-    }
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;  // a job's turn has come, or it has ended
-  JobPtr first_;                     // of those that have not ended
-  Job* last_ = nullptr;              // of them, if there is one
-  bool givenUp_ = false;
-};
-
-Library::Clock::time_point Library::turn(const JobPtr& job) { return job->jobs->turn(*job); }
+Library::Clock::time_point Library::turn(const JobPtr& job) { return job->jobs->turn(job->number); }
 
 Library::End Library::wait(const JobPtr& job, Clock::time_point deadline,
                            const std::function<bool()>& isLost) {
-  const auto end = job->jobs->wait(*job, deadline, isLost);
-  std::array<std::shared_ptr<void>, 2> released;  // by this thread, without the lock
-  if (end == End::kFinished) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (const auto found = std::find(kept_.begin(), kept_.end(), job); found != kept_.end()) {
-      kept_.erase(found);
-      released.swap(job->memory);
-    }
-  }
-  return end;
+  return job->jobs->wait(job->number, deadline, isLost);
 }
 
 std::uint64_t Library::epochOf(const JobPtr& job) { return job->jobs->epoch; }
@@ -181,18 +98,18 @@ Library::State Library::state() {
 }
 
 std::uint64_t Library::epoch() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return jobs_->epoch;
 }
 
 std::shared_ptr<const switchml::Config> Library::config() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return config_;
 }
 
-std::string Library::obstacle() { return obstacle(config()); }
+std::string Library::refusal() { return refusalOf(config()); }
 
-std::string Library::obstacle(const std::shared_ptr<const switchml::Config>& known) {
+std::string Library::refusalOf(const std::shared_ptr<const switchml::Config>& known) {
   const auto now = state();
   if (retired_) {
     return "no context is started while the process exits";
@@ -217,35 +134,39 @@ std::chrono::milliseconds Library::startLimit() {
 
 std::string Library::start(const switchml::Config& config, std::chrono::milliseconds limit) {
   release();
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (state_ == State::kRunning) {
     return "";
   }
-  if (auto why = obstacle(config_); !why.empty()) {
-    return why;
+  if (auto reason = refusalOf(config_); !reason.empty()) {
+    return reason;
   }
   if (state_ == State::kNotStarted && context().GetContextState() != switchml::Context::CREATED) {
     state_ = State::kStopping;
     return "other code of this process has used the SwitchML context";
   }
   const auto jobs = std::make_shared<Jobs>(jobs_->epoch + 1);
+  const auto stopped = jobs_;
   const auto before = std::make_pair(state_.load(), config_);
   config_ = std::make_shared<const switchml::Config>(config);
   state_ = State::kStarting;
   lock.unlock();
+  stopped->release();
   if (usesSwitch(config.general_) && config.general_.backend == "rdma") {
-    // Memory that is registered with the card must not part from it in a process that forks.
+    // A fork must not give the process other pages than those that are registered with the card.
     setenv("RDMAV_FORK_SAFE", "1", /*overwrite=*/0);
     setenv("RDMAV_HUGEPAGES_SAFE", "1", /*overwrite=*/0);
   }
-  // What is still under way when the limit has passed keeps the context from being started again.
+  // A start that goes on beyond the limit would keep the context from being started again.
   if (&switchml::start_limit != nullptr) {
     switchml::start_limit = std::min(startLimit(), limit).count();
   }
   std::promise<std::string> promise;
   auto answer = promise.get_future();
   try {
-    std::thread([this, jobs, own = config, given = std::move(promise)]() mutable {
+    // The thread ends when the context has stopped. It is not joined, because a library that hangs
+    // keeps it: start() waits for it within `limit`, and stoppedWithin() within its own.
+    startThread("swml-context", [this, jobs, own = config, given = std::move(promise)]() mutable {
       run(jobs, own, given);
     }).detach();
   } catch (const std::exception& error) {
@@ -254,13 +175,13 @@ std::string Library::start(const switchml::Config& config, std::chrono::millisec
     return text("the SwitchML context was not started: ", error.what());
   }
   const bool answered = answer.wait_for(limit) == std::future_status::ready;
-  std::string why;
+  std::string reason;
   try {
-    why = answered ? answer.get() : "";
+    reason = answered ? answer.get() : "";
   } catch (const std::exception& error) {
-    why = error.what();
+    reason = error.what();
   }
-  if (answered && why.empty()) {
+  if (answered && reason.empty()) {
     return "";
   }
   lock.lock();
@@ -269,9 +190,9 @@ std::string Library::start(const switchml::Config& config, std::chrono::millisec
     jobs_ = answered ? jobs_ : jobs;
   }
   lock.unlock();
-  jobs->giveUp();
+  jobs->abort();
   return text("the SwitchML context did not start",
-              answered ? ": " + why : text(" within ", limit.count(), " ms"));
+              answered ? ": " + reason : text(" within ", limit.count(), " ms"));
 }
 
 void Library::run(const std::shared_ptr<Jobs>& jobs, switchml::Config& config,
@@ -285,36 +206,37 @@ void Library::run(const std::shared_ptr<Jobs>& jobs, switchml::Config& config,
     quietly([&answer] { answer.set_exception(std::current_exception()); });
     return;
   }
-  // Whichever comes second, the start or the end of its time, ends what was started: a context that
-  // starts says that it runs before it does, and one that is stopped then ends the process.
+  // If the start finishes after its limit, stop the context again. No other thread can: a context
+  // says that it runs before its start has returned, and to stop it then would end the process.
   std::shared_ptr<const switchml::Config> used;
   const bool copied =
       quietly([&used] { used = std::make_shared<const switchml::Config>(context().GetConfig()); });
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (copied && state_ == State::kStarting) {
     config_ = used;
     state_ = State::kRunning;
     jobs_ = jobs;
     counts_ = true;
     answer.set_value("");
-    stops_.wait(lock,
-                [&] { return submissions_ == 0 && (jobs_ != jobs || state_ != State::kRunning); });
+    stops_.wait(lock, [&]() REQUIRES(mutex_) {
+      return submissions_ == 0 && (jobs_ != jobs || state_ != State::kRunning);
+    });
     if (jobs_ != jobs) {
-      return;  // other code has stopped it, and a later start has taken it
+      return;  // other code has stopped the context, and a later start runs it
     }
   } else if (!copied) {
     answer.set_value(kOutOfMemory);
   }
   lock.unlock();
-  quietly([&jobs] { stopContext(/*idle=*/jobs->unfinished == 0); });
+  quietly([&jobs] { stopContext(jobs->idle()); });
 }
 
 void Library::stop(std::uint64_t epoch) noexcept {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (jobs_->epoch != epoch) {
     return;
   }
-  jobs_->giveUp();
+  jobs_->abort();
   if (state_ == State::kRunning) {
     state_ = State::kStopping;
     stops_.notify_all();
@@ -334,48 +256,50 @@ bool Library::stoppedWithin(std::chrono::milliseconds limit, std::uint64_t epoch
 
 std::string Library::submit(const std::shared_ptr<void>& in, const std::shared_ptr<void>& out,
                             std::uint64_t numel, Element element, JobPtr& job) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (state_ != State::kRunning) {
     return "the SwitchML context is being stopped";
   }
   if (context().GetContextState() != switchml::Context::RUNNING) {
     return "the SwitchML context was stopped by other code of this process";
   }
-  const auto type = element == Element::kFloat32 ? switchml::FLOAT32 : switchml::INT32;
-  kept_.push_back(std::make_shared<Job>(Job{jobs_, {in, out}}));
-  job = kept_.back();
-  jobs_->add(job);
+  const auto made = std::make_shared<Job>(Job{jobs_});
+  made->number = jobs_->add({in, out});
+  job = made;
   ++submissions_;
   lock.unlock();
   const std::unique_ptr<Library, void (*)(Library*)> submission(
       this, [](Library* library) { library->endSubmission(); });
   try {
-    std::function<void()> end = [job] { job->jobs->end(*job); };
+    std::function<void()> end = [job] {
+      const bool finished = job->given && job->given->GetJobStatus() == switchml::FINISHED;
+      job->jobs->end(job->number, finished ? End::kFinished : End::kFailed);
+    };
+    const auto type = element == Element::kFloat32 ? switchml::FLOAT32 : switchml::INT32;
     job->given = context().AllReduceAsync(in.get(), out.get(), numel, type, switchml::SUM);
     callAtEnd(job->given, std::move(end), 0);
     return "";
-  } catch (const std::exception& error) {  // it may have queued the job before
+  } catch (const std::exception& error) {  // the library may have queued the job before
     job->given = nullptr;
-    jobs_->end(*job);
+    job->jobs->end(job->number, End::kFailed);
     return error.what();
   }
 }
 
 void Library::endSubmission() noexcept {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   --submissions_;
   stops_.notify_all();
 }
 
 void Library::release() noexcept {
-  std::vector<JobPtr> released;
-  std::unique_lock<std::mutex> lock(mutex_);
-  if (state() == State::kStopped) {
-    released.swap(kept_);
+  std::shared_ptr<Jobs> stopped;
+  {
+    const MutexLock lock(mutex_);
+    stopped = state() == State::kStopped ? jobs_ : nullptr;
   }
-  lock.unlock();
-  for (const auto& job : released) {
-    job->memory = {};  // by this thread: the one that waits for jobs may have it for a moment more
+  if (stopped) {
+    stopped->release();
   }
 }
 

@@ -1,17 +1,18 @@
-/// The SwitchML context of this process: nothing else uses switchml::Context.
-///
-/// Jobs are given to it only while it runs, and it is started only when it was not yet, or has
-/// stopped. Memory of callers that the library may still use is let go only then. Each start has a
-/// number, its epoch: what is for an earlier one, such as a stop that comes late, does nothing.
+/// The SwitchML context of this process. Nothing else uses switchml::Context.
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
+#include <chrono>
+#include <cstdint>
+#include <functional>
 #include <future>
-#include <mutex>
+#include <memory>
+#include <string>
 
 #include "SwitchMLInterface.hpp"
-#include "base/text.hpp"
+#include "base/mutex.hpp"
+#include "sum/jobs.hpp"
+#include "sum/packets.hpp"
 
 namespace switchml {
 class Config;
@@ -19,116 +20,104 @@ class Config;
 
 namespace switchml_delegate {
 
-/// Packets that the library has counted, where it can tell.
-struct Packets {
-  bool known = false;  // false: the library has no such counters
-  std::uint64_t sent = 0;
-  std::uint64_t answers = 0;
-  std::uint64_t wrong = 0;  // what came and was no answer
-  std::uint64_t timeouts = 0;
-
-  /// Words for a message; none where nothing is known.
-  std::string words() const {
-    return known ? text("packets: ", sent, " sent, ", answers, " answered, ", wrong, " wrong, ",
-                        timeouts, timeouts == 1 ? " timeout" : " timeouts")
-                 : "";
-  }
-
-  std::string json() const {
-    return known ? text("{\"sent\": ", sent, ", \"answers\": ", answers, ", \"wrong\": ", wrong,
-                        ", \"timeouts\": ", timeouts, "}")
-                 : "null";
-  }
-};
-
+/// Starts and stops the context, and submits jobs to it.
+///
+///     kNotStarted ──▶ kStarting ──▶ kRunning ──▶ kStopping ──▶ kStopped ──▶ kStarting
+///                         └──────────────────────────▲
+///     kLost: the process was forked from the one that started the context.
+///
+///   1. start() has a thread of its own start the context; each start has a number, its epoch.
+///   2. submit() gives jobs to a context that runs.
+///   3. stop() aborts all waits for jobs, and wakes that thread, which stops the context. A stop
+///      for an earlier epoch does nothing. A start that exceeds its limit is stopped as well: by
+///      that thread, as soon as the context runs.
+///   4. When the context has stopped, release() releases the memory of all jobs, and the context
+///      may start again.
+///
+/// Any thread may call any function. One group at a time starts it: the one with the reservation.
 class Library {
  public:
-  /// kLost: it is that of the process which this one was forked from, whose threads are not here.
   enum class State : std::uint8_t { kNotStarted, kStarting, kRunning, kStopping, kStopped, kLost };
 
-  using Clock = std::chrono::steady_clock;
-  enum class End : std::uint8_t { kFinished, kFailed, kNone };
+  using Clock = Jobs::Clock;
+  using End = Jobs::End;
 
-  class Jobs;
-  /// A job that the library was given.
+  /// A job that was submitted.
   struct Job;
   using JobPtr = std::shared_ptr<Job>;
 
-  /// `before`: that of the process which this one was forked from, if there is one.
+  /// `before`: that of the process from which this one was forked, or null.
   explicit Library(const Library* before);
 
   State state();
   bool lost() const noexcept { return state_ == State::kLost; }
 
-  /// Number of the newest start; 0 where there was none.
-  std::uint64_t epoch();
+  /// Number of the newest start; 0 if there was none.
+  std::uint64_t epoch() EXCLUDES(mutex_);
 
-  /// The configuration of the newest start; null where there was none.
-  std::shared_ptr<const switchml::Config> config();
+  /// Configuration of the newest start; null if there was none.
+  std::shared_ptr<const switchml::Config> config() EXCLUDES(mutex_);
 
-  /// Why it cannot be started; empty where it can.
-  std::string obstacle();
+  /// Reason why the context cannot be started; empty if it can.
+  std::string refusal() EXCLUDES(mutex_);
 
-  /// How long a fixed library takes to start at most.
+  /// Time that a fixed library takes to start, at most.
   static std::chrono::milliseconds startLimit();
 
-  /// Starts it unless it runs. Returns why it does not run when the limit has passed; if it starts
-  /// later than that, it is stopped.
-  std::string start(const switchml::Config& config, std::chrono::milliseconds limit);
+  /// Starts the context unless it runs. Returns the reason if it does not run when the limit has
+  /// passed; a context that starts later is stopped.
+  std::string start(const switchml::Config& config, std::chrono::milliseconds limit)
+      EXCLUDES(mutex_);
 
-  /// Nothing is submitted from here on, and nobody waits for a job. A job that is still in the
-  /// library must neither read nor write the caller's tensor any more, since another rank that
-  /// comes late would take what it finds there for this rank's values.
-  void stop(std::uint64_t epoch) noexcept;
+  /// Stops the context: no job is submitted and no thread waits for one from here on. The library
+  /// must neither read nor write the caller's tensor after that, because a rank that comes late
+  /// would take what it finds there for this rank's values.
+  void stop(std::uint64_t epoch) noexcept EXCLUDES(mutex_);
 
-  /// It is not started any more from here on: the process exits.
+  /// Called when the process exits: the context is not started any more.
   void retire() noexcept { retired_ = true; }
 
-  /// False where what was started then has not stopped when the limit has passed.
-  bool stoppedWithin(std::chrono::milliseconds limit, std::uint64_t epoch);
+  /// Waits until what was started then has stopped. Returns false if the limit passes before.
+  bool stoppedWithin(std::chrono::milliseconds limit, std::uint64_t epoch) EXCLUDES(mutex_);
 
-  /// Gives it a job, without a lock: the sum of so many words, which may take their place. Keeps
-  /// the memory until the job has finished, or the context has stopped. Returns why it does not
-  /// take the job; it may have it all the same where `job` is set.
+  /// Submits a job: the sum of `numel` words at `in`, written to `out`, which may be the same.
+  /// Keeps the memory until the job has finished, or the context has stopped. Returns the reason if
+  /// the job was not submitted. If `job` is set then, the library may have it all the same.
   std::string submit(const std::shared_ptr<void>& in, const std::shared_ptr<void>& out,
-                     std::uint64_t numel, Element element, JobPtr& job);
+                     std::uint64_t numel, Element element, JobPtr& job) EXCLUDES(mutex_);
 
-  /// The time at which all jobs before it had ended; waits for that. Now where all are given up.
+  /// See Jobs.
   static Clock::time_point turn(const JobPtr& job);
+  static End wait(const JobPtr& job, Clock::time_point deadline,
+                  const std::function<bool()>& isLost);
 
-  /// How a job has ended. It has not at the deadline, when all are given up, or when `isLost`,
-  /// which is called each second, says that it cannot end.
-  End wait(const JobPtr& job, Clock::time_point deadline, const std::function<bool()>& isLost);
-
-  /// Number of the start that it is of.
+  /// Number of the start during which the job was submitted.
   static std::uint64_t epochOf(const JobPtr& job);
 
-  /// Lets go of the memory of all jobs, if it has stopped.
-  void release() noexcept;
+  /// Releases the memory of all jobs if the context has stopped.
+  void release() noexcept EXCLUDES(mutex_);
 
-  /// Packets of this process; none before it has started.
+  /// Packets of this process; unknown before the first start.
   Packets packets() const;
 
  private:
-  std::string obstacle(const std::shared_ptr<const switchml::Config>& known);
-  void endSubmission() noexcept;
+  std::string refusalOf(const std::shared_ptr<const switchml::Config>& known);
+  void endSubmission() noexcept EXCLUDES(mutex_);
 
-  /// Starts the context in a thread of its own, which stops it later: no other thread has to be had
-  /// then. The answer is why it did not start.
+  /// Runs in the context's thread: starts the context, answers with the reason if it did not start,
+  /// waits for stop() and stops the context. So a stop needs no new thread.
   void run(const std::shared_ptr<Jobs>& jobs, switchml::Config& config,
-           std::promise<std::string>& answer) noexcept;
+           std::promise<std::string>& answer) noexcept EXCLUDES(mutex_);
 
-  std::mutex mutex_;
+  // Written with the mutex, except from kStopping to kStopped. So it is read without.
   std::atomic<State> state_;
-  std::atomic<bool> counts_{false};  // it was started once
-  std::atomic<bool> retired_{false};
-  std::shared_ptr<Jobs> jobs_;  // since the newest start
-  std::shared_ptr<const switchml::Config> config_;
-  std::condition_variable stops_;  // it has to stop, or a submission has ended
-  unsigned submissions_ = 0;       // under way
-  // A list has another layout in each ABI of the C++ library, and the linker would mix its
-  // functions with those of torch's.
-  std::vector<JobPtr> kept_;  // that have not finished
+  std::atomic<bool> counts_{false};   // the context was started once
+  std::atomic<bool> retired_{false};  // the process exits
+  Mutex mutex_;
+  Condition stops_;                                // for run()
+  std::shared_ptr<Jobs> jobs_ GUARDED_BY(mutex_);  // of the newest start
+  std::shared_ptr<const switchml::Config> config_ GUARDED_BY(mutex_);
+  unsigned submissions_ GUARDED_BY(mutex_) = 0;  // that are under way
 };
 
 }  // namespace switchml_delegate

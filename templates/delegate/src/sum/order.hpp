@@ -1,52 +1,43 @@
 /// Order in which the jobs of this process go to the library.
-///
-/// SwitchML matches the jobs of the ranks by their order alone. So each job has a sequence
-/// number, taken where the call is made, and one job at a time has its turn, in their order.
 #pragma once
 
-#include <condition_variable>
+#include <atomic>
+#include <cstdint>
 
 #include "base/delegation_state.hpp"
+#include "base/mutex.hpp"
 
 namespace switchml_delegate {
 
+/// Queue of sequence numbers. SwitchML matches the jobs of the ranks by their order alone. So each
+/// job has a number, which is taken where the call is made, and jobs are submitted one at a time in
+/// the order of their numbers.
+///
+/// Any thread may call any function; the thread that has the turn calls pass().
 class Order {
  public:
-  /// Takes `count` numbers, and returns the first, or the next one for a count of 0. Lock-free.
+  /// Takes `count` numbers. Returns the first of them, or for a count of 0 the number that is taken
+  /// next. Lock-free.
   std::uint64_t take(std::uint64_t count) noexcept { return next_.fetch_add(count); }
 
-  /// Returns when the turn of `sequence` has come, or the state is broken.
-  void await(std::uint64_t sequence, const DelegationState& state) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return turn_ == sequence || state.broken(); });
-  }
+  /// Waits for the turn of `sequence`, or until the state is broken. Without a limit: each earlier
+  /// call has one, and wake() ends the wait.
+  void await(std::uint64_t sequence, const DelegationState& state) EXCLUDES(mutex_);
 
-  /// Ends the turn that has been awaited.
-  void pass() {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      ++turn_;
-    }
-    changed_.notify_all();
-  }
+  /// Ends the turn of the caller.
+  void pass() EXCLUDES(mutex_);
 
   /// Called when the state has changed.
-  void wake() noexcept {
-    { const std::lock_guard<std::mutex> lock(mutex_); }
-    changed_.notify_all();
-  }
+  void wake() noexcept EXCLUDES(mutex_);
 
-  /// All numbers that have been taken are nobody's any more.
-  void skip() noexcept {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    turn_ = next_;
-  }
+  /// Ends the turns of all numbers that have been taken, for a new group.
+  void skip() noexcept EXCLUDES(mutex_);
 
  private:
   std::atomic<std::uint64_t> next_{0};
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::uint64_t turn_ = 0;
+  Mutex mutex_;
+  Condition changed_;
+  std::uint64_t turn_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace switchml_delegate

@@ -113,8 +113,8 @@ def test_the_works_of_allreduce_in_a_header(tmp_path: Path) -> None:
     assert b"switchml.limit(getTimeout());" in newer["delegate"]
     assert b"{context_.get(), " in newer["allreduce"]
     assert b"std::make_shared<::gloo::rendezvous::PrefixStore>" in newer["join"]
-    glue = render.compiled_files("")["SwitchMLAllreduce.hpp"].decode()
-    exported = re.findall(r'__attribute__\(\(visibility\("default"\)\)\) \S+ (\w+)\(', glue)
+    header = render.compiled_files("")["SwitchMLAllreduce.hpp"].decode()
+    exported = re.findall(r'__attribute__\(\(visibility\("default"\)\)\) \S+ (\w+)\(', header)
     assert exported == ["delegate", "agree"]
 
 

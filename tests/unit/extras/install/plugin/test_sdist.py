@@ -127,9 +127,9 @@ def test_a_home_without_a_library_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_needed_fixes_are_those_of_a_rank() -> None:
-    header = Path(DIRECTORY, "delegate/src/join/config.hpp").read_text(encoding="utf-8")
+    source = Path(DIRECTORY, "delegate/src/join/config.cpp").read_text(encoding="utf-8")
     found = re.search(
-        r'"rdma"\s*\?\s*std::vector<const char\*>\{(.*?)\}\s*:(.*?)\};', header, re.DOTALL
+        r'"rdma"\s*\?\s*std::vector<const char\*>\{(.*?)\}\s*:(.*?)\};', source, re.DOTALL
     )
     assert found
     rdma, dpdk = (tuple(re.findall(r'"([a-z-]+)"', part)) for part in found.groups())
