@@ -1,10 +1,11 @@
 // The plugin's allreduce of tensors on a device that has no hardware, for the variants of the
 // plugin that variants.inc names.
 //
-// `orders` runs each scenario in every order of what the device does, without any chance, until a
-// result is wrong. It prints a line for each variant and scenario: in how many orders it ran, in
-// how many of them a result was wrong, in how many neither allreduce() nor wait() had let the host
-// wait for the device, and in how many a part was copied back before the last one was copied out.
+// `orders VARIANT[=SCENARIO,...]...` runs these scenarios, or all, in every order of what the
+// device does, without any chance, until a result is wrong. It prints a line for each variant and
+// scenario: in how many orders it ran, in how many of them a result was wrong, in how many neither
+// allreduce() nor wait() had let the host wait for the device, and in how many a part was copied
+// back before the last one was copied out.
 //
 // `threads VARIANT N` runs one variant N times, with the device in a thread of its own and in a
 // random order, and prints how many runs were wrong. `queue VARIANT N` likewise, with one call
@@ -927,11 +928,15 @@ int main(int count, char** arguments) {
   simulatedCapture = [](const void* stream) {
     return SimulatedDevice::instance().capturing(*static_cast<const c10::Stream*>(stream));
   };
-  if (given == std::vector<std::string>{"orders"}) {
-    for (const auto& name : kVariants) {
-      variant() = name;
+  if (!given.empty() && given[0] == "orders") {
+    for (auto one = given.begin() + 1; one != given.end(); ++one) {
+      const auto end = one->find('=');
+      const auto listed = end == std::string::npos ? "" : ',' + one->substr(end + 1) + ',';
+      variant() = one->substr(0, end);
       for (const auto& scenario : kScenarios) {
-        explore(scenario);
+        if (listed.empty() || listed.find(',' + std::string(scenario.first) + ',') != listed.npos) {
+          explore(scenario);
+        }
       }
     }
   } else if (given == std::vector<std::string>{"capture"}) {

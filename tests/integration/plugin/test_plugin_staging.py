@@ -11,6 +11,7 @@ import os
 import subprocess
 from collections import defaultdict
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -109,20 +110,26 @@ def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-@pytest.fixture(scope="module")
-def explored(program: Path) -> Explored:
+def explore(program: Path, *variants: str) -> Explored:
     found: dict[str, dict[str, Found]] = defaultdict(dict)
-    done = run(program, "orders")
+    done = run(program, "orders", *variants)
     for line in done.stdout.splitlines():
         name, scenario, *numbers = line.split()
         found[name][scenario] = Found(*map(int, numbers))
     return Explored(found, done.stderr)
 
 
-def wrong(explored: Explored, name: str) -> set[str]:
+@pytest.fixture(scope="module")
+def explored(program: Path) -> Explored:
+    """All scenarios of what is right, and those that find a fault."""
+    faults = (f"{name}={','.join(made.wrong)}" for name, made in FAULTS.items())
+    return explore(program, PRESENT, *IN_TURN, *(f"{name}=waiting" for name in SLOW), *faults)
+
+
+def wrong(explored: Explored, name: str, among: AbstractSet[str] = SCENARIOS) -> set[str]:
     """The scenarios in which a variant may have a wrong result."""
     found = explored.found[name]
-    assert {*found} == SCENARIOS
+    assert {*found} == among
     assert all(
         result.orders > 1 or result.wrong or scenario in ONE_ORDER
         for scenario, result in found.items()
@@ -134,13 +141,24 @@ def test_right_in_every_order(explored: Explored) -> None:
     assert wrong(explored, PRESENT) == set(), explored.wrong
 
 
+def expected(name: str, torch: Torch) -> AbstractSet[str]:
+    """The scenarios that find a fault in this torch."""
+    made, version = FAULTS[name], Version(torch.version)
+    fixed = made.until is not None and version >= Version(made.until)
+    return set() if fixed or version < Version(made.since) else made.wrong
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_fault_is_found(name: str, explored: Explored, probed: Torch) -> None:
-    made = FAULTS[name]
-    version = Version(probed.version)
-    fixed = made.until is not None and version >= Version(made.until)
-    absent = version < Version(made.since)
-    assert wrong(explored, name) == (set() if fixed or absent else made.wrong)
+    assert wrong(explored, name, FAULTS[name].wrong) == expected(name, probed)
+
+
+@pytest.mark.rebuild
+def test_faults_are_found_by_no_other_scenario(program: Path, probed: Torch) -> None:
+    found = explore(program, *FAULTS)
+    assert {name: wrong(found, name) for name in FAULTS} == {
+        name: expected(name, probed) for name in FAULTS
+    }
 
 
 @pytest.mark.parametrize("scenario", sorted(EARLY | PAGEABLE))
