@@ -1,6 +1,6 @@
 """Processor time of each test, with that of all processes that it starts.
 
-`--durations` shows elapsed time, which here is that of the neighbours: five processes share the
+`--durations` shows elapsed time, which here is that of the neighbours: several processes share the
 processors, and most tests wait for compilers and ranks.
 """
 

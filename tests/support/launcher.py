@@ -210,7 +210,7 @@ class Launcher:
             for name, value in environ.items()
             if usual.get(name) != value
             and name not in READ_LATE
-            and not name.startswith("SWITCHML_TEST_")
+            and (name in self.loading or not name.startswith("SWITCHML_TEST_"))
         }
         server = servers(
             [self.python, PROGRAMS / "worker.py"],

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 SOURCES = Path(__file__).parents[2] / "templates" / "delegate" / "src"
+DESIGN = Path(__file__).parents[2] / "docs" / "design.md"
 PARTS = ("base", "host", "join", "recover", "sum", "report", "")
 """From the lowest to the top, which makes the whole of them."""
 FILES = sorted(path.relative_to(SOURCES).as_posix() for path in SOURCES.rglob("*.?pp"))
-WHOLE = "interface.cpp"
 PARTS_UNIT, UNIT = "parts.cpp", "unity.cpp"
 """The sources that need no client library, and all, each compiled as one."""
 UNITS = (PARTS_UNIT, UNIT)
@@ -52,12 +52,3 @@ def test_threads_have_names_and_stand_in_the_design() -> None:
     assert [name for name in FILES if unnamed.search(text[name])] == ["base/thread.hpp"]
     design = (SOURCES.parents[2] / "docs" / "design.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `(swml-.+?)` \|", design, re.MULTILINE)) == named
-
-
-def test_no_part_has_the_one_instance() -> None:
-    """It is the whole's, which gives each part what it uses."""
-    for name in FILES:
-        text = (SOURCES / name).read_text(encoding="utf-8")
-        shared = re.findall(r"^(?:extern|static) \w.*;$|\bprocess\(\)", text, re.MULTILINE)
-        weak = [one for one in shared if "start_limit __attribute__((weak))" in one]
-        assert name == WHOLE or shared == weak, name

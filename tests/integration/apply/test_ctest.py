@@ -22,7 +22,7 @@ def configured(build: Path, home: Path, *options: str) -> Path:
 
 
 def test_the_project_is_built_alone(home: Path, tmp_path: Path) -> None:
-    build = configured(tmp_path / "build", home)
+    build = configured(tmp_path / "build", home, f"-DCMAKE_CXX_COMPILER={SANITIZING}")
     subprocess.run(["cmake", "--build", build], check=True)
     defined = run("nm", "-D", "--defined-only", build / render.LIBRARY)
     assert [line.split()[-1] for line in defined.splitlines()] == ["switchml_delegate_interface"]

@@ -73,7 +73,7 @@ def test_a_rank_that_cannot_open_the_library(launch: Launcher, graft: Path, tmp_
         shutil.copy(graft.parent / name, tmp_path)
     break_library(tmp_path / render.LIBRARY)
     loading = {"SWITCHML_TEST_GRAFT": str(tmp_path / graft.name)}
-    check_hidden_library(dataclasses.replace(launch, servers=None), loading)
+    check_hidden_library(launch, loading)
 
 
 def test_what_torch_can_take_of_it(graft: Path) -> None:

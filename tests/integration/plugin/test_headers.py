@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.graft import site_of, venv
-from support.torch import located, switchml_patch
+from support.torch import GRAFT, located, switchml_patch
 
 from patchgen.core.torch import Torch, probe_torch
 from patchgen.errors import ToolError
@@ -65,7 +65,7 @@ def test_headers_in_the_prefix_compile(python: Path, torch: Path) -> None:
     found = probed(python)
     assert found.include_dirs == [str(include), str(include / "torch/csrc/api/include")]
     standard = target.inspect(found, {}).standard
-    command = ["g++", "-x", "c++", f"-std=c++{standard}", "-fsyntax-only", "-w", "-"]
+    command = [GRAFT["CXX"], "-x", "c++", f"-std=c++{standard}", "-fsyntax-only", "-w", "-"]
     for directory in (*found.include_dirs, found.python_include):
         command += ["-isystem", directory]
     compiled = subprocess.run(command, input=USER, text=True, capture_output=True, check=False)

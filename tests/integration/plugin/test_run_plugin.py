@@ -39,7 +39,7 @@ def test_another_sitecustomize_in_front(plugin: Plugin, tmp_path: Path) -> None:
     (tmp_path / "front" / "sitecustomize.py").touch()
     (tmp_path / "train.py").write_text("import torch_switchml\n" + programs.read("unchanged"))
     front = ["env", "sh", "-c", 'PYTHONPATH=front:$PYTHONPATH exec "$0" train.py']
-    run = [sys.executable, "-m", "patchgen", "run", "--require", "--workers", "3"]
+    run = [sys.executable, "-m", "patchgen", "run", "--require", "--workers", "2"]
     done = captured([*run, "--torch", plugin.python, "--", *front, plugin.python], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.search(r"(?m)^1 +[1-9]", done.stderr), done.stderr

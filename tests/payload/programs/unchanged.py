@@ -37,6 +37,6 @@ store = "file://" + os.path.abspath("store")
 dist.init_process_group(init_method=store, rank=rank, world_size=world)
 tensor = torch.full((10,), rank + 1, dtype=torch.int32)
 dist.all_reduce(tensor)
-assert tensor.tolist() == [6] * 10
+assert tensor.tolist() == [world * (world + 1) // 2] * 10
 dist.destroy_process_group()
 print("done")

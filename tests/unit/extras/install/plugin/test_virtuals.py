@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from patchgen.errors import FileError, ToolError
+from patchgen.extras.install.plugin import virtuals
 from patchgen.extras.install.plugin.virtuals import Method, read
+
+CASES = Path(__file__).parents[4] / "payload" / "plugin_cases.py"
 
 HEADER = """
 class TORCH_API Work : public Holder {
@@ -98,3 +102,12 @@ def test_what_has_no_such_methods_is_named(header: Path) -> None:
     header.unlink()
     with pytest.raises(FileError, match=r"Backend\.hpp"):
         read(str(header), "Backend")
+
+
+def test_every_collective_that_is_delegated_has_a_case() -> None:
+    """As `tryReduceScatter` has `collective_reduce_scatter`. Other cases are for allreduce."""
+    statements = "\n".join(virtuals._BEFORE.values())
+    tried = {*re.findall(r"\btry([A-Z]\w+)\(", statements)} - {"Allreduce"}
+    names = {re.sub("(?<!^)([A-Z])", r"_\1", name).lower() for name in tried}
+    assert names
+    assert names == {*re.findall(r"^def collective_(\w+)\(", CASES.read_text(), re.MULTILINE)}
