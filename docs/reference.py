@@ -26,8 +26,8 @@ UNEXPECTED = (
     "assignments by `***`; read the log before you send it. Where no log can be written, the",
     "traceback is printed.",
 )
+BASH = 'eval "$(_SWITCHML_PATCH_COMPLETE=bash_source switchml-patch)"     # ~/.bashrc'
 COMPLETION = (
-    'eval "$(_SWITCHML_PATCH_COMPLETE=bash_source switchml-patch)"     # ~/.bashrc',
     "autoload -Uz compinit; compinit                                   # ~/.zshrc, both lines",
     'eval "$(_SWITCHML_PATCH_COMPLETE=zsh_source switchml-patch)"',
     "_SWITCHML_PATCH_COMPLETE=fish_source switchml-patch | source      # config.fish",
@@ -169,7 +169,11 @@ def text() -> str:
         "",
         "## Shell completion",
         "",
-        "<!-- not run: these are lines of a shell's own configuration -->",
+        "<!-- run by: tests/integration/pages/test_pages.py -->",
+        "",
+        f"    {BASH}",
+        "",
+        "<!-- not run: zsh and fish are not among the packages of the tests -->",
         "",
         *(f"    {line}" for line in COMPLETION),
         "",

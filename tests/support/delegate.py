@@ -25,6 +25,8 @@ CPP = Path(__file__).parents[1] / "cpp"
 STRICT = ("-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror")
 CHECKED = ("-Wthread-safety",)
 """What clang alone knows: that a thread holds the mutex of what it reads or writes."""
+ALONE = '-DSWITCHML_DELEGATE_DIGEST="alone"'
+"""The digest in a program of the delegate's parts."""
 LINK = ("-lswitchml-client", "-lglog", "-lboost_program_options", "-pthread")
 MARKS = """\
 #ifndef SWITCHML_DELEGATE_CLIENT
@@ -113,9 +115,8 @@ def compile_alone(name: str, directory: Path, sanitizer: str) -> Path:
     """Return a program of one source, without a library, in the directory where the C++ is."""
     out = directory / name
     flags = [*SANITIZED, SANITIZERS[sanitizer], "-fno-sanitize-recover=all", f"-I{directory}"]
-    flags.append('-DSWITCHML_DELEGATE_DIGEST="alone"')
     sources = [str(CPP / f"{name}.cpp"), str(directory / "parts.cpp")]
-    command = [SANITIZING, *STRICT, *CHECKED, *flags, *sources, "-pthread", "-o", str(out)]
+    command = [SANITIZING, *STRICT, *CHECKED, ALONE, *flags, *sources, "-pthread", "-o", str(out)]
     subprocess.run(command, check=True)
     return out
 
@@ -153,7 +154,7 @@ def compile_mutants(
     program.with_suffix(".cpp").write_text("\n".join(unit))
     files = [f"{program}.cpp", str(directory / "parts.cpp")]
     paths = [f"-I{directory}", f"-I{CPP}", *files, "-o", str(program)]
-    subprocess.run(["g++", "-std=c++17", "-O0", "-w", *paths, "-pthread"], check=True)
+    subprocess.run(["g++", "-std=c++17", "-O0", "-w", ALONE, *paths, "-pthread"], check=True)
     return program
 
 

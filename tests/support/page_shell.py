@@ -33,7 +33,7 @@ class Shell:
     def command(self, text: str) -> list[str]:
         for name, path in self.paths.items():
             text = text.replace(name, shlex.quote(str(path)))
-        return ["sh", "-euc", text]
+        return ["bash", "-euc", text]
 
     def run(self, text: str) -> str:
         """Run commands, each of which must succeed, and return their output."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 _LOCK = re.compile(r"^(\s*(?:const )?MutexLock \w+)\((.+)\);$", re.MULTILINE)
@@ -11,32 +12,38 @@ _WAIT = re.compile(r"\.(?:wait\w*|notify_\w+)\(")
 _ERROR = re.compile(r"^(.+?):(\d+):\d+: error: .*\[-Werror,-Wthread-safety", re.MULTILINE)
 
 
-def locking(directory: Path) -> list[Path]:
-    """Return the sources below a directory that take a lock."""
-    sources = sorted(directory.rglob("*.?pp"))
-    return [path for path in sources if _LOCK.search(path.read_text(encoding="utf-8"))]
+def takes_locks(source: str) -> bool:
+    return _LOCK.search(source) is not None
 
 
-def find_unchecked_locks(path: Path, mutant: Path, *options: str) -> list[str]:
-    """Return the locks of a source that clang does not miss when they hold another mutex.
+def find_unchecked_locks(sources: Mapping[Path, str], unit: Path, *options: str) -> list[str]:
+    """Return the locks that clang does not miss when they hold another mutex.
 
-    All locks are changed at once, in `mutant`. clang reports an access without its mutex between
-    a lock and the next one. It sees neither what the predicate of a wait reads, nor what the
-    handler of an exception does, so locks for waits and notifications are left out.
+    All locks are changed at once, in files that are written at the paths of `sources`. `unit` is
+    one of them, or includes them. clang reports an access without its mutex between a lock and the
+    next one. It sees neither what the predicate of a wait reads, nor what the handler of an
+    exception does, so locks for waits and notifications are left out.
     """
-    source = path.read_text(encoding="utf-8")
-    mutant.write_text(_LOCK.sub(r"Mutex other; \1(other);", source), encoding="utf-8")
-    done = _check(mutant, f"-I{path.parent}", *options)
-    assert done.returncode != 0, f"{path} is accepted without its locks"
-    errors = [int(line) for name, line in _ERROR.findall(done.stderr) if Path(name) == mutant]
+    for path, source in sources.items():
+        path.write_text(_LOCK.sub(r"Mutex other; \1(other);", source), encoding="utf-8")
+    done = _check(unit, *options)
+    errors = {(Path(name), int(line)) for name, line in _ERROR.findall(done.stderr)}
+    assert errors, done.stderr
+    return [
+        f"{path.name}:{begin}: {lock}"
+        for path, source in sources.items()
+        for lock, begin, end in _checked_locks(source)
+        if not any((path, line) in errors for line in range(begin, end))
+    ]
+
+
+def _checked_locks(source: str) -> Iterator[tuple[str, int, int]]:
+    """Yield locks, with their lines and those of the next lock, but for waits and notifications."""
     locks = [*_LOCK.finditer(source)]
     ends = [*(lock.start(1) for lock in locks[1:]), len(source)]
-    return [
-        f"{path.name}:{_line(source, lock.start(1))}: {lock[0].strip()}"
-        for lock, end in zip(locks, ends)
-        if not _WAIT.search(source, lock.end(), end)
-        and not any(_line(source, lock.start(1)) <= line < _line(source, end) for line in errors)
-    ]
+    for lock, end in zip(locks, ends):
+        if not _WAIT.search(source, lock.end(), end):
+            yield lock[0].strip(), _line(source, lock.start(1)), _line(source, end)
 
 
 def _line(source: str, position: int) -> int:
@@ -51,6 +58,6 @@ def check_sources(path: Path, *options: str) -> None:
 
 
 def _check(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    checks = ["-fsyntax-only", "-Wthread-safety", "-Werror", "-ferror-limit=0"]
+    checks = ["-fsyntax-only", "-Werror=thread-safety", "-ferror-limit=0"]
     command = ["clang++", "-x", "c++", *checks, *options, str(path)]
     return subprocess.run(command, capture_output=True, text=True, check=False)

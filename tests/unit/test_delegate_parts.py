@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 SOURCES = Path(__file__).parents[2] / "templates" / "delegate" / "src"
+PLUGIN = SOURCES.parents[1] / "plugin"
+DESIGN = Path(__file__).parents[2] / "docs" / "design.md"
 PARTS = ("base", "host", "join", "recover", "sum", "report", "")
 """From the lowest to the top, which makes the whole of them."""
 FILES = sorted(path.relative_to(SOURCES).as_posix() for path in SOURCES.rglob("*.?pp"))
@@ -44,10 +46,11 @@ def test_all_sources_are_compiled() -> None:
 
 
 def test_threads_have_names_and_stand_in_the_design() -> None:
-    text = {name: (SOURCES / name).read_text(encoding="utf-8") for name in FILES}
+    paths = [*SOURCES.rglob("*.?pp"), *PLUGIN.rglob("*.?pp")]
+    text = {path: path.read_text(encoding="utf-8") for path in paths}
     named = set(re.findall(r'start\w+\(\s*"(swml-[^"]+)"', "".join(text.values())))
     assert max(map(len, named)) < 16, "the kernel's limit"
     unnamed = re.compile(r"std::(thread|async)[({]|pthread_create")
-    assert [name for name in FILES if unnamed.search(text[name])] == ["base/thread.hpp"]
-    design = (SOURCES.parents[2] / "docs" / "design.md").read_text(encoding="utf-8")
+    assert [path for path in paths if unnamed.search(text[path])] == [SOURCES / "base/thread.hpp"]
+    design = DESIGN.read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `(swml-.+?)` \|", design, re.MULTILINE)) == named

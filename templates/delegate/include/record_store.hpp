@@ -128,7 +128,8 @@ struct GatheredRecords {
   }
 };
 
-/// Rank 0's wait for the records of the other ranks in a step.
+/// Rank 0's wait for the records of the other ranks in a step. The thread that makes the group
+/// calls it.
 class RecordGathering {
  public:
   using Notify = std::function<void(const std::string& line)>;

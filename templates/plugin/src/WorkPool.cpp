@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/thread.hpp"
+
 namespace switchml_delegate {
 
 WorkPool::WorkPool(std::size_t slots) : state_(std::make_shared<State>(slots)) {}
@@ -101,7 +103,9 @@ void WorkPool::State::provideThread() {
     submitted_.notify_one();
   } else if (taken_ < slots_) {
     busy_.reserve(threads_.size() + 1);  // the thread itself must not run out of memory
-    threads_.emplace_back([state = shared_from_this()] { state->work(); });
+    std::list<std::thread> started(1);
+    started.back() = startThread("swml-plugin", [state = shared_from_this()] { state->work(); });
+    threads_.splice(threads_.end(), started);
     ++taken_;
   }
 }

@@ -167,7 +167,7 @@ def _group_ranks(locations):
     size = locations[0]["size"]
     if size is not None and (not size.isdigit() or int(size) < 1 or world % int(size)):
         raise ValueError(
-            f"local_size is {size}, of which the number of ranks, {world}, is not a multiple"
+            f"local_size is {size}, but the number of ranks, {world}, is not a multiple of it"
         )
     hosts, racks = {}, {}
     for rank, location in enumerate(locations):

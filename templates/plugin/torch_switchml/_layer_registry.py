@@ -49,7 +49,9 @@ class LayerRegistry:
         """Raise ValueError if no layer of the model has a matching name."""
         if self._names and not fnmatch.filter(self._names.values(), pattern):
             some = ", ".join([*self._names.values()][:4])
-            raise ValueError(f"{pattern!r} is no layer of the model, whose layers are {some}, ...")
+            raise ValueError(
+                f"{pattern!r} is not a layer of the model, whose layers are {some}, ..."
+            )
 
     def number_of(self, parameter):
         """Return a number, the same on all ranks: the position in the model, else by first use."""

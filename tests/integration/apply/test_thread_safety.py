@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.thread_safety import check_sources, find_unchecked_locks, locking
+from support.thread_safety import check_sources, find_unchecked_locks, takes_locks
 
 import patchgen
 from patchgen.templates import DIRECTORY
 
-TEMPLATES = Path(DIRECTORY).resolve()
-DELEGATE = TEMPLATES / "delegate"
+DELEGATE = Path(DIRECTORY).resolve() / "delegate"
 SOURCES = DELEGATE / "src"
-POOLS = [path for path in locking(TEMPLATES / "plugin") if path.name.startswith("WorkPool")]
-"""Sources of the plugin that need no torch. Those with torch are compiled with clang as well."""
+LOCKING = [
+    path for path in sorted(SOURCES.rglob("*.?pp")) if takes_locks(path.read_text(encoding="utf-8"))
+]
 SIMULATOR = Path(patchgen.__file__).parent / "extras" / "lab" / "simulator" / "include"
 MARKS = [f'-DSWITCHML_DELEGATE_{name}=""' for name in ("CLIENT", "DIGEST", "FLAGS")]
 OPTIONS = [
@@ -28,6 +28,8 @@ def test_sources_take_their_locks() -> None:
     check_sources(SOURCES / "unity.cpp", *OPTIONS)
 
 
-@pytest.mark.parametrize("path", [*locking(SOURCES), *POOLS], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", LOCKING, ids=lambda path: path.stem)
 def test_each_lock_is_missed(path: Path, tmp_path: Path) -> None:
-    assert find_unchecked_locks(path, tmp_path / path.name, *OPTIONS) == []
+    mutant = tmp_path / path.name
+    sources = {mutant: path.read_text(encoding="utf-8")}
+    assert find_unchecked_locks(sources, mutant, *OPTIONS) == []

@@ -17,12 +17,14 @@ from patchgen.extras.train.result_text import NOTHING
 pytestmark = pytest.mark.pages
 
 OWN = run_by(__file__)
-PLUGIN = ROOT / "docs" / "plugin.md"
+PAGE = ROOT / "docs" / "plugin.md"
 LAUNCHER = "/path/to/python3 -m torch.distributed.run"
 APART = (
     LAUNCHER,
     "graft build",
     "-m pytest",
+    "plugin build",
+    "rebuild dist",
     "apply  pytorch",
     "switchml-patch switch ",
     "plugin install",
@@ -46,10 +48,12 @@ def test_commands_for_a_torch_with_the_plugin(plugged: Shell, block: Block) -> N
 
 
 def test_commands_that_install_the_plugin(bare: Shell) -> None:
-    """And those that start ranks with it, for the page's own script."""
-    (script,) = (one for one in blocks(PLUGIN) if one.language == "python")
+    """And those that start ranks with it, for the page's own script, or make it again."""
+    (script,) = (one for one in blocks(PAGE) if one.language == "python")
     (bare.directory / "train.py").write_text(script.text)
     bare.run(block("plugin install").text)
+    bare.run(block("plugin build").text)
+    assert bare.run(block("rebuild dist").text).count("identical bytes\n") == 2
     output = bare.run(block(LAUNCHER).text)
     found = re.findall(r"rank \d: [^r\n]*", output)  # one may end its line within the other's
     assert sorted(found) == [f"rank {rank}: 2.0, 1 delegated" for rank in (0, 1)]

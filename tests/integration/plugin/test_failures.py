@@ -82,7 +82,7 @@ def test_ranks_of_two_versions(plugin: Plugin, launch: Launcher, tmp_path: Path)
     shared = digest(*(files[path] for path in order))
     own = digest(
         *(
-            render.text(f"plugin/ProcessGroupSwitchML.{suffix}").encode()
+            render.text(f"plugin/src/ProcessGroupSwitchML.{suffix}").encode()
             for suffix in ("cpp", "hpp")
         )
     )

@@ -91,8 +91,8 @@ def test_rank_killed(launch: Launcher, victim: int) -> None:
 def test_sizes_that_hosts_cannot_have(launch: Launcher) -> None:
     for result in results(launch("hierarchies:refuses", 3)):
         assert result["errors"] == [
-            "local_size is 2, of which the number of ranks, 3, is not a multiple",
-            "local_size is 0, of which the number of ranks, 3, is not a multiple",
+            "local_size is 2, but the number of ranks, 3, is not a multiple of it",
+            "local_size is 0, but the number of ranks, 3, is not a multiple of it",
             f"{SAME}: it is 3 on rank 0 and 1 on rank 1",
             "rank 1 has no rack, but others have; set SWITCHML_RACK",
             "ranks 0 and 1 are on one host, but in the racks 0 and 1",

@@ -53,7 +53,7 @@ def test_names_are_needed(launch: Launcher) -> None:
     for rank in results(launch("quantized_cases:unnamed", 2)):
         needed, *wrong = rank["errors"]
         assert "QuantizedState(model=...)" in needed
-        assert ["is no layer of the model" in one for one in wrong] == [True, True]
+        assert ["is not a layer of the model" in one for one in wrong] == [True, True]
 
 
 @pytest.mark.parametrize("case", ["resumed", "stochastic", "whole_types"])

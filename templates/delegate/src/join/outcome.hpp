@@ -9,7 +9,8 @@ namespace switchml_delegate {
 
 struct Settings;
 
-/// What a rank knows of a group once the ranks have agreed. A value for reports and for lines.
+/// What a rank knows of a group once the ranks have decided: a value for the report and for lines.
+/// The thread that makes the group writes it; readers have a copy that no thread changes.
 struct Outcome {
   int size = 0;
   std::string decision;       // Gloo or SwitchML, with the reason or the terms

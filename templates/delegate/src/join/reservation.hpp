@@ -6,8 +6,11 @@
 
 namespace switchml_delegate {
 
-/// A group that is made reserves SwitchML before it answers the other ranks, and releases it unless
-/// it delegates; else its end does. Lock-free.
+/// Owner of SwitchML in this process. Any thread calls the functions, which are lock-free:
+///
+///   1. The thread that makes a group reserves SwitchML before it answers the other ranks.
+///   2. The same thread calls delegate() if the ranks have agreed, else release().
+///   3. The thread that ends a delegating group calls end(), and release() at last.
 ///
 ///     kFree ──▶ kBeingMade ──▶ kDelegating ──▶ kEnding ──▶ kFree
 ///                   └────────────────────────────────────────┘
@@ -17,14 +20,14 @@ class Reservation {
 
   State state() const noexcept { return state_; }
 
-  /// Reserves it if it is free. Returns the state before.
+  /// Reserves SwitchML if it is free. Returns the state before.
   State reserve() noexcept {
     auto found = State::kFree;
     state_.compare_exchange_strong(found, State::kBeingMade);
     return found;
   }
 
-  /// Called by the owner: the group delegates, ends, or has ended.
+  // Called for the group that has the reservation.
   void delegate() noexcept { state_ = State::kDelegating; }
   void end() noexcept { state_ = State::kEnding; }
   void release() noexcept { state_ = State::kFree; }

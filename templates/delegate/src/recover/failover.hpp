@@ -28,17 +28,15 @@ namespace switchml_delegate {
 ///   1. admit() gives a job memory for its sum. The library reads the caller's memory and writes to
 ///      this memory. So the caller's memory has the input until the job is finished.
 ///   2. take() copies the sum to the caller, and the job is finished. Jobs finish in their order.
-///   3. Job j is admitted when job j - kWindow is finished, and the library completes a job when
-///   all
+///   3. Job j is admitted when job j - kWindow is finished. The library completes a job when all
 ///      ranks have submitted it. So a rank is at most kWindow finished jobs ahead of another rank.
 ///      Each rank keeps the sums of the kResults jobs that it finished last.
 ///
 /// After a failure:
-///   1. A rank whose context fails, or that receives a warning from its predecessor in a ring of
-///   all
-///      ranks, stops its context, and warns its successor. It finishes no more jobs of the library,
-///      which may read the inputs until the context has stopped. A thread receives the warnings, so
-///      a rank without jobs is warned at once, and no rank waits for the next call of another one.
+///   1. The ranks form a ring. A rank whose context fails, or that its predecessor warns, stops its
+///      context and warns its successor. It takes no more sums from the library, which may read the
+///      inputs until the context has stopped. A thread receives the warnings, so a rank without
+///      jobs is warned at once, and no rank waits for the next call of another rank.
 ///   2. A rank that has warned its successor and was warned exchanges with all ranks how many jobs
 ///      they have finished. A rank that has finished the most sends its sums of those jobs to all.
 ///      So a sum that one rank has returned is the sum that all ranks return.
@@ -50,14 +48,13 @@ namespace switchml_delegate {
 /// How the ranks use the context again:
 ///   1. Calls are counted from the first call all of whose jobs are summed over the ring, so a call
 ///      has the same number on all ranks.
-///   2. The first job of calls 64, 128, 256, ... is a resume attempt. It waits until all earlier
-///      jobs are finished, and no later job is submitted meanwhile. So all ranks are at the same
-///      job.
+///   2. A resume attempt comes before the first job of calls 64, 128, 256, ... It begins when all
+///      earlier jobs are finished, and no later job is submitted meanwhile. So all ranks attempt it
+///      at the same job.
 ///   3. The ranks take the steps of takeResumeSteps(): the context has stopped; it starts anew; the
 ///      sum of a pattern is right.
-///   4. If all ranks complete all steps, they submit jobs to the library again, from this job on.
-///   If
-///      a rank refuses, all ranks sum over the ring until the next attempt.
+///   4. If all ranks complete all steps, they use the library again, from this job on. If a rank
+///      refuses, all ranks sum over the ring until the next attempt.
 ///
 ///     kRunning ──▶ kSuspended ──▶ kWarned ──▶ kRing ──▶ kRunning
 ///         └────────────┴─────────────┴──────────┴──▶ kClosing ──▶ kClosed

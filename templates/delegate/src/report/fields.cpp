@@ -59,14 +59,29 @@ std::string failureOf(const FieldSource& from) {
                                                            : "";
 }
 
-/// Returns 1 for what the rank does now, and 0 for the other states, in the order of the labels.
-Counts statesOf(const FieldSource& from) {
+/// What a rank does now, in the order of the labels of switchml_state.
+enum RankState : std::size_t {
+  kRankDelegates,
+  kRankUsesGloo,
+  kRankFailsOver,
+  kRankFailed,
+  kRankEnded
+};
+
+RankState stateOf(const FieldSource& from) {
   using State = DelegationState::Kind;
-  const bool failed = from.state.kind == State::kBroken;
-  const bool ended = !failed && from.last;
-  const bool gloo = !failed && !ended && from.runtime.group() == nullptr;
-  const bool failover = !failed && !ended && !gloo && from.state.kind == State::kSuspended;
-  return {!failed && !ended && !gloo && !failover, gloo, failover, failed, ended};
+  return from.state.kind == State::kBroken      ? kRankFailed
+         : from.last                            ? kRankEnded
+         : from.runtime.group() == nullptr      ? kRankUsesGloo
+         : from.state.kind == State::kSuspended ? kRankFailsOver
+                                                : kRankDelegates;
+}
+
+/// Returns 1 for the state of the rank, and 0 for the other states.
+Counts statesOf(const FieldSource& from) {
+  Counts out(kRankEnded + 1);
+  out[stateOf(from)] = 1;
+  return out;
 }
 
 /// patchgen/core/patch/fields.py reads this table too. There, a row is the string literals and

@@ -1,4 +1,4 @@
-// The aggregator, which takes the place of the switch: it sums the messages of the workers.
+// The aggregator, which replaces the switch: it sums the messages of the workers.
 #ifndef SWITCHML_SRC_AGGREGATOR_H_
 #define SWITCHML_SRC_AGGREGATOR_H_
 

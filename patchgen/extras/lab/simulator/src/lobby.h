@@ -46,7 +46,7 @@ class Lobby {
   TimePoint NextDeadline() const;
 
  private:
-  // False if this is no worker.
+  // False if the peer is not a worker.
   static bool ReadHello(Connection& connection);
   void AcceptAll(const Fd& listener);
 

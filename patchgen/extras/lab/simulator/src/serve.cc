@@ -31,8 +31,8 @@ uint16_t ParseNumber(const std::string& option, const std::string& text, long le
       !text.empty() && text.size() <= 5 && text.find_first_not_of("0123456789") == text.npos;
   const long number = digits ? std::stol(text) : -1;
   if (number < least || number > kMost) {
-    throw std::runtime_error(option + ": " + text + " is no number from " + std::to_string(least) +
-                             " to " + std::to_string(kMost));
+    throw std::runtime_error(option + ": " + text + " is not a number from " +
+                             std::to_string(least) + " to " + std::to_string(kMost));
   }
   return static_cast<uint16_t>(number);
 }
@@ -67,7 +67,7 @@ Options ParseOptions(const std::vector<std::string>& arguments) {
     }
   }
   if (options.workers == 0) {
-    throw std::runtime_error("--workers: how many workers sum together is needed");
+    throw std::runtime_error("--workers: give the number of workers that sum together");
   }
   return options;
 }

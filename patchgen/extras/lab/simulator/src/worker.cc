@@ -49,7 +49,7 @@ Worker::Worker(const Endpoint& endpoint, const Hello& hello, milliseconds limit,
     throw LinkError("refused by " + endpoint.Text() + ": " + ReceiveText(answer));
   }
   if (answer.kind != FrameKind::kWelcome || answer.bytes != 0) {
-    throw LinkError("what listens on " + endpoint.Text() + " is no aggregator");
+    throw LinkError("what listens on " + endpoint.Text() + " is not an aggregator");
   }
   limit_ = AnswerTimeout(limit);
 }

@@ -31,7 +31,7 @@ std::unique_ptr<Port> MakePort(Poller& poller, const std::string& text) {
   const std::string name = colon == std::string::npos ? "" : text.substr(colon + 1);
   if (kind == "memif" && !name.empty()) return std::make_unique<MemifPort>(poller, name);
   if (kind == "packet" && !name.empty()) return std::make_unique<PacketPort>(poller, name);
-  throw std::runtime_error(text + ": no port; it is memif:PATH or packet:INTERFACE");
+  throw std::runtime_error(text + ": not memif:PATH or packet:INTERFACE");
 }
 
 // Plan with another seed, so that the faults of both directions are independent.

@@ -48,7 +48,7 @@ double ParseNumber(const std::string& option, const std::string& text, double hi
     used = 0;
   }
   if (used == 0 || used != text.size() || !(number >= 0 && number <= highest)) {
-    throw std::runtime_error(option + ": " + text + " is no number from 0 to " +
+    throw std::runtime_error(option + ": " + text + " is not a number from 0 to " +
                              std::to_string(static_cast<long>(highest)));
   }
   return number;
@@ -92,7 +92,7 @@ Options ParseOptions(const std::vector<std::string>& arguments) {
       throw std::runtime_error(name + ": no such option");
     }
   }
-  if (options.ports.empty()) throw std::runtime_error("--port: one for each worker is needed");
+  if (options.ports.empty()) throw std::runtime_error("--port: give one for each worker");
   return options;
 }
 

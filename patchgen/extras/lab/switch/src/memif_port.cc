@@ -41,7 +41,7 @@ void RemoveStale(const std::string& path, const sockaddr_un& address) {
   if (lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return;
   const Descriptor probe = Socket();
   if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
-    throw std::runtime_error(path + ": somebody listens there");
+    throw std::runtime_error(path + ": another process listens there");
   }
   unlink(path.c_str());
 }
