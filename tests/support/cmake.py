@@ -186,8 +186,11 @@ class Project:
         return {Path(entry["file"]).name for entry in entries}
 
 
-def project(root: Path, pin: Pin, options: Options, *, whole: bool = False) -> Project:
-    """Write the miniature of a pin; `whole`: with the delegate, else with a small stand-in."""
+def project(root: Path, pin: Pin, options: Options) -> Project:
+    """Write the miniature of a pin, with a small stand-in for the delegate.
+
+    All of the delegate is compiled by g++ in builds, and by clang++ in grafts and plugins.
+    """
     files = dict(PROJECTS[pin.name])
     include = f"#include <{pin.include_prefix}/SwitchMLAllreduce.hpp>\n"
     for name in SOURCES:
@@ -203,8 +206,7 @@ def project(root: Path, pin: Pin, options: Options, *, whole: bool = False) -> P
     for name, new in render.new_files(options, pin).items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(new)
-    if not whole:
-        shutil.copy(SMALL, root / render.PROJECT / "src" / OURS)
+    shutil.copy(SMALL, root / render.PROJECT / "src" / OURS)
     return Project(root, pin)
 
 

@@ -22,10 +22,13 @@ def configured(build: Path, home: Path, *options: str) -> Path:
 
 
 def test_the_project_is_built_alone(home: Path, tmp_path: Path) -> None:
-    build = configured(tmp_path / "build", home, f"-DCMAKE_CXX_COMPILER={SANITIZING}")
+    """With its lines for debugging, too."""
+    options = (f"-DCMAKE_CXX_COMPILER={SANITIZING}", "-DCMAKE_CXX_FLAGS=-DSWITCHML_DELEGATE_DEBUG")
+    build = configured(tmp_path / "build", home, *options)
     subprocess.run(["cmake", "--build", build], check=True)
     defined = run("nm", "-D", "--defined-only", build / render.LIBRARY)
     assert [line.split()[-1] for line in defined.splitlines()] == ["switchml_delegate_interface"]
+    assert b"debug: " in (build / render.LIBRARY).read_bytes()
 
 
 @pytest.mark.parametrize("labels", ["-LE", pytest.param("-L", marks=pytest.mark.rebuild)])
