@@ -81,7 +81,8 @@ def build(directory: Path, simulator_home: Home, *, job_end: bool = True) -> Non
     )
     sources = [CPP / "delegate.cpp", unite(directory)]
     compiled("delegate", sources, home, directory, "clang++", *macros, *FAULTS)
-    compiled("refusal", [CPP / "refusal.cpp"], home, directory, "clang++", *macros)
+    if job_end:  # which changes no refusal
+        compiled("refusal", [CPP / "refusal.cpp"], home, directory, "clang++", *macros)
 
 
 @pytest.fixture(scope="session")
