@@ -79,6 +79,12 @@ the first process of a container it exits with that code.
 """
 
 
+def printable(path: bytes) -> str:
+    r"""Return a path for messages, with invalid and control characters as \x escapes."""
+    shown = path.decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+
+
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -90,6 +96,6 @@ def file_errors() -> Iterator[None]:
     except OSError as error:
         # An error of copying names both files; without space the second one counts.
         path = error.filename2 if error.errno in _NO_ROOM and error.filename2 else error.filename
-        name = os.fsdecode(path) if isinstance(path, (str, bytes)) else ""
+        name = printable(os.fsencode(path)) if isinstance(path, (str, bytes)) else ""
         reason = error.strerror or str(error)
         raise FileError(f"{name}: {reason}" if name else reason) from error

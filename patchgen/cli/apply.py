@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from typing import TYPE_CHECKING
 
 import click
 
+from patchgen.cli import path_types
 from patchgen.cli.console import NAME, Command, say_all
 from patchgen.cli.params import Variables, known_pins, library_options, pytorch_option
 from patchgen.core.patch import patches, report
 from patchgen.core.patch import tree as trees
 from patchgen.errors import OptionsError, file_errors
-from patchgen.system import paths
+from patchgen.system import paths, untrusted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,13 +25,13 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command, context_settings={"allow_extra_args": True})
-@click.argument("tree", type=click.Path())
+@click.argument("tree", type=path_types.Named())
 @library_options
 @pytorch_option
 @click.option(
     "--patch",
     "patch_file",
-    type=click.Path(),
+    type=path_types.Named(),
     metavar="FILE",
     help="Apply a patch written by generate, with its options; - for stdin.",
 )
@@ -68,9 +70,12 @@ def _read_patch(
     if variables.spelled:
         flags = " ".join(variables.spelled)
         raise click.UsageError(f"--patch brings its own options; drop {flags}")
-    with file_errors(), click.open_file(patch_file, "rb") as file:
-        content = file.read()
-    name = "stdin" if patch_file == "-" else patch_file
+    name = "stdin" if patch_file == "-" else paths.describe(patch_file)
+    if patch_file == "-":
+        with file_errors():
+            content = untrusted.read_stream(sys.stdin.buffer, name)
+    else:
+        content = untrusted.read_file(patch_file)
     patch = patches.read(content, known, name)
     if wanted is not None and wanted != patch.pin:
         raise OptionsError(f"{name}: made for {patch.pin.name}, not for {wanted.name}")
@@ -87,7 +92,9 @@ def _refuse_files(arguments: Sequence[str]) -> None:
     file = next(filter(os.path.isfile, arguments), None)
     if file is not None:
         tree = next((one for one in arguments if one != file), "TREE")
-        command = shlex.join(["apply", "--patch", file, tree])
-        raise OptionsError(f"{file}: is not a tree; apply a patch with: {NAME} {command}")
+        command = shlex.join(["apply", "--patch", *map(paths.describe, (file, tree))])
+        raise OptionsError(
+            f"{paths.describe(file)}: is not a tree; apply a patch with: {NAME} {command}"
+        )
     if len(arguments) > 1:
         raise click.UsageError(f"Got unexpected extra argument ({' '.join(arguments[1:])})")

@@ -36,7 +36,7 @@ def pins(*, as_json: bool) -> None:
 
 
 @pins.command(cls=Command)
-@click.argument("tree", type=click.Path())
+@click.argument("tree", type=path_types.Named())
 @click.option(
     "--layout",
     required=True,
@@ -44,7 +44,13 @@ def pins(*, as_json: bool) -> None:
     shell_complete=completing(lambda: known.by_layout(known.shipped())),
     help="Layout of a known pin, or a pin file (*.json) with the layout.",
 )
-@click.option("--name", required=True, metavar="NAME", help="Name of the pin, such as v1.7.1.")
+@click.option(
+    "--name",
+    required=True,
+    type=path_types.Named(),
+    metavar="NAME",
+    help="Name of the pin, such as v1.7.1.",
+)
 @click.option("--commit", required=True, metavar="ID", help="Commit of the pin, all 40 digits.")
 @path_types.output_option("FILE", "File to write. [default: stdout]", kind=path_types.OUTPUT_FILE)
 def make(tree: str, layout: str, name: str, commit: str, output: str | None) -> None:
@@ -52,7 +58,9 @@ def make(tree: str, layout: str, name: str, commit: str, output: str | None) -> 
     from patchgen.core.patch import pinning
 
     like = known.of_layout(layout, known.shipped())
-    pin = pinning.make(paths.from_native(tree), like, name, commit)
+    place = paths.from_native(tree)
+    pinning.check_commit(place, commit)
+    pin = pinning.make(place, like, name, commit)
     serving = known.serving(pin.files, known.shipped())
     if serving:
         say(report.serving_line(pin, serving))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from patchgen import errors
+
 
 def from_native(path: str) -> str:
     """Convert a `str` of `sys.argv` or `os.environ` to a locale-independent path."""
@@ -31,8 +33,7 @@ def decode(data: bytes) -> str:
 
 def printable(text: str) -> str:
     r"""Return a path for messages, with invalid and control characters as \x escapes."""
-    shown = encode(text).decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+    return errors.printable(encode(text))
 
 
 def describe(path: str) -> str:

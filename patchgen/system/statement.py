@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from patchgen import __version__
 from patchgen.errors import OptionsError, file_errors
-from patchgen.system import files
+from patchgen.system import files, paths, untrusted
 from patchgen.system.files import Artifact
 
 SUFFIX = ".provenance.json"
@@ -27,11 +27,8 @@ TYPE = "https://in-toto.io/Statement/v1"
 BUILDER = "urn:switchml-patch"
 _PREDICATE = "https://slsa.dev/provenance/v1"
 _FORMAT = "v1"
-_LONGEST = 1 << 24  # bytes, far more than a provenance has; a device has no end
 _DIGEST = re.compile(r"[0-9a-f]+")
-UNREADABLE = (
-    ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError,
-)  # fmt: skip
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
 """Exceptions of parsing something that is no provenance."""
 T = TypeVar("T")
 
@@ -126,13 +123,13 @@ def read(path: str) -> Provenance:
         OptionsError: the file is no provenance of this tool.
         FileError: it cannot be read.
     """
-    with file_errors(), open(path, "rb") as file:
-        content = file.read(_LONGEST)
+    content = untrusted.read_file(path)
     try:
-        return parse(json.loads(content))
+        return parse(untrusted.parse_json(content))
     except UNREADABLE as error:
         raise OptionsError(
-            f"{path}: no provenance of switchml-patch; give the file that was written beside it"
+            f"{paths.describe(path)}: no provenance of switchml-patch; give the file that was "
+            "written beside it"
         ) from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import functools
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ from patchgen.system.git_objects import blob_id
 # The date that `git format-patch` itself writes where a date has no meaning.
 _DATE = "Mon, 17 Sep 2001 00:00:00 +0000"
 _RECORD = "switchml-patch: "
+_SENDER = b"\nFrom: switchml-patch <"
 
 
 @dataclass(frozen=True)
@@ -174,18 +176,37 @@ def read(content: bytes, pins: Sequence[Pin], name: str) -> Patch:
     """
     found = record.parse(content, _RECORD)
     if found is None:
-        raise OptionsError(f"{name}: not a patch written by switchml-patch generate")
+        begun = content.startswith(b"From ") and _SENDER in content
+        what = "is cut short; write it again" if begun else "not a patch written by switchml-patch"
+        raise OptionsError(f"{name}: {what}{' with switchml-patch' if begun else ''} generate")
     pin = next((pin for pin in pins if pin.name == found.pin), None)
     if pin is None and found.options:
         raise OptionsError(
             f"{name}: made for PyTorch {found.pin}, for which there is no pin here; "
-            f"known are {', '.join(pin.name for pin in pins)}"
+            f"known are {', '.join(pin.name for pin in pins)}; name its pin file with --pytorch"
         )
     patch = make(found.options, pin) if pin and found.options else None
     if patch is None or patch.content != content:
+        damage = _find_damage(content, patch.content) if patch else ""
+        if damage:
+            raise OptionsError(f"{name}: {damage}; write it again with switchml-patch generate")
         made = "edited" if found.options else f"written by version {found.version}"
         raise OptionsError(
             f"{name}: {made}, so it cannot be checked; write it again with switchml-patch "
             "generate, or apply it with git apply"
         )
     return patch
+
+
+def _find_damage(content: bytes, made: bytes) -> str:
+    """Say what a transfer did to a patch; empty if the patch was changed in another way."""
+    found = []
+    if content.startswith(codecs.BOM_UTF8):
+        content = content[len(codecs.BOM_UTF8) :]
+        found.append("begins with a byte order mark")
+    if b"\r\n" in content:
+        content = content.replace(b"\r\n", b"\n")
+        found.append("has CRLF line ends")
+    if content != made:
+        found.append("is cut short")
+    return " and ".join(found) if made.startswith(content) else ""

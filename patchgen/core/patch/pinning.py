@@ -9,8 +9,9 @@ from difflib import SequenceMatcher
 
 from patchgen.core.patch import images, render
 from patchgen.core.patch.pins import Anchor, Hook, HookedFile, Pin, by_layout, shipped
-from patchgen.errors import FileError, OptionsError, TreeError, file_errors
-from patchgen.system import git, paths
+from patchgen.core.patch.state import resolve
+from patchgen.errors import FileError, OptionsError, TreeError
+from patchgen.system import git, paths, untrusted
 from patchgen.system.git_objects import blob_id
 
 _CONTEXT = 3
@@ -24,6 +25,31 @@ _INITIALIZER = re.compile(
 _VERSION = "version.txt"
 
 
+def check_commit(tree: str, commit: str) -> None:
+    """Check that a tree is a checkout of a commit.
+
+    Raises:
+        OptionsError: `commit` is not a full id.
+        TreeError: git's HEAD in the tree is another commit, or the tree has none.
+    """
+    _check_full(commit)
+    shown, head = paths.printable(resolve(tree)), git.head(tree)
+    if head is None:
+        raise TreeError(
+            f"{shown}: its commit cannot be checked, because it is not the top of a git "
+            "repository; clone PyTorch with git"
+        )
+    if head.commit is None:
+        raise TreeError(f"{shown}: its commit cannot be checked: {head.problem}")
+    if head.commit != commit:
+        raise TreeError(f"{shown}: HEAD is {head.commit}, not {commit}")
+
+
+def _check_full(commit: str) -> None:
+    if not re.fullmatch("[0-9a-f]{40}", commit):
+        raise OptionsError(f"{commit}: give the full commit id, 40 hexadecimal digits")
+
+
 def make(tree: str, like: Pin, name: str, commit: str) -> Pin:
     """Make a pin of a tree, with hooks where the anchors of another pin match.
 
@@ -32,23 +58,27 @@ def make(tree: str, like: Pin, name: str, commit: str) -> Pin:
 
     Raises:
         OptionsError: `commit` is not a full id.
-        TreeError: the tree is of another commit or version, an anchor does not match once, or
+        TreeError: the tree is of another layout or version, an anchor does not match once, or
             the constructor reads its options otherwise.
         FileError: a file cannot be read.
     """
-    if not re.fullmatch("[0-9a-f]{40}", commit):
-        raise OptionsError(f"{commit}: give the full commit id, 40 hexadecimal digits")
+    _check_full(commit)
     version = name.removeprefix("v")
-    head = git.head(tree)
-    if head and head.commit not in {None, commit}:
-        raise TreeError(f"{paths.printable(tree)}: HEAD is {head.commit}, not {commit}")
     draft = like._replace(name=name, version=version, commit=commit, recipe={}, grafts=())
     contents = {}
     for path in (*draft.anchored, _VERSION):
-        with file_errors(), open(paths.encode(os.path.join(tree, path)), "rb") as file:
-            contents[path] = file.read()
+        place = paths.encode(os.path.join(tree, path))
+        if not os.path.lexists(place):
+            raise TreeError(
+                f"{paths.printable(tree)}: no checkout of PyTorch for the layout {like.layout}: it "
+                f"has no {path}"
+            )
+        contents[path] = untrusted.read_file(place)
     # Up to 1.13 the third number in this file is that of the branch, not of the release.
-    found, named = (re.match(r"\d+\.\d+", text) for text in (contents[_VERSION].decode(), version))
+    found, named = (
+        re.match(r"\d+\.\d+", text)
+        for text in (contents[_VERSION].decode(errors="replace"), version)
+    )
     if found and named and found.group() != named.group():
         raise TreeError(
             f"{paths.printable(tree)}: {_VERSION} says {found.group()}, not {named.group()}"

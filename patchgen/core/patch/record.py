@@ -9,7 +9,7 @@ from patchgen import __version__
 from patchgen.core.patch.pins import Pin
 from patchgen.errors import OptionsError
 from patchgen.options import FLAGS, HOMES, Options
-from patchgen.system import paths
+from patchgen.system import paths, untrusted
 
 PREFIX = "# switchml-patch: "
 
@@ -40,9 +40,9 @@ def parse(content: bytes, marker: str = PREFIX) -> Record | None:
     if line is None:
         return None
     try:
-        data = json.loads(line[len(start) :])
+        data = untrusted.parse_json(line[len(start) :])
         pin, version = data.pop("pin"), data.pop("version")
-        if not (isinstance(pin, str) and isinstance(version, str)):
+        if not all(isinstance(one, str) and one.isprintable() for one in (pin, version)):
             return None
         if version != __version__:
             return Record(pin, version, None)

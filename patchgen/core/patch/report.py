@@ -118,29 +118,37 @@ def state_data(state: State) -> dict[str, Any]:
 def state_lines(state: State) -> Iterator[str]:
     """Yield a line about the state of a tree, and one for each file to look at."""
     from patchgen.core.patch.state import (  # slow to import, and `generate` does without
+        OTHER_TOOL,
         FileKind,
         Overall,
         explain,
     )
 
     names = [f"{pin.name} ({pin.commit[:12]})" for pin in (state.pin, *state.tied) if pin]
-    yield " ".join([f"{paths.printable(state.root)}: {state.overall.value}", " or ".join(names)])
+    what = f"patched by switchml-patch {state.version}" if state.version else state.overall.value
+    yield " ".join([f"{paths.printable(state.root)}: {what}", *filter(None, [" or ".join(names)])])
     if state.options:
         made_for = (
             f"for {state.made_for} " if state.pin and state.made_for != state.pin.name else ""
         )
         yield f"  patched {made_for}with {options_line(state.options)}"
     if state.overall is Overall.PARTLY:
-        kinds = Counter(file.kind.value for file in state.files)
+        words = {
+            FileKind.PRE: "without its hooks", FileKind.POST: "with its hooks",
+            FileKind.OURS: "added", FileKind.ABSENT: "not added",
+        }  # fmt: skip
+        kinds = Counter(words.get(file.kind, file.kind.value) for file in state.files)
         yield "  files: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items())
         for path in state.leftovers[:1]:
             yield f"  {len(state.leftovers)} left over from a run that was stopped, as {path}"
         yield "  undo it with switchml-patch revert, or complete it with switchml-patch apply"
     if state.overall is Overall.EDITED:
-        yield from (f"  {explain(file)}" for file in state.wrong)
+        yield from (f"  {line}" for line in explain(state.wrong))
+    if state.overall is Overall.OTHER_TOOL:
+        yield f"  {OTHER_TOOL}"
     if state.overall in (Overall.OTHER, Overall.NOT_PYTORCH):
         present = [file for file in state.hooked if file.kind is not FileKind.ABSENT]
-        yield from (f"  {explain(file)}" for file in present)
+        yield from (f"  {line}" for line in explain(present))
         yield "  supported commits: switchml-patch pins"
     note = head_note(state)
     if note:
@@ -155,7 +163,8 @@ def result_lines(result: Result, done: str, options: Options | None = None) -> I
         yield f"  now it is with   {options_line(options)}"
     if result.changed:
         yield from (f"  {path}" for path in result.changed)
-        yield f"{root}: {done} ({result.pin.name}), {len(result.changed)} files"
+        count = len(result.changed)
+        yield f"{root}: {done} ({result.pin.name}), {count} file{'s' if count > 1 else ''}"
     else:
         yield f"{root}: already {done} ({result.pin.name}); nothing to do"
     note = head_note(result.before)

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import errno
 import functools
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from patchgen import __version__
-from patchgen.core.patch import record, render
+from patchgen.core.patch import obstacles, record, render
 from patchgen.core.patch.pins import HookedFile, Pin, enumerate_names, serving
 from patchgen.core.patch.record import Record
 from patchgen.errors import TreeError
 from patchgen.options import Options
-from patchgen.system import git, paths
+from patchgen.system import git, paths, untrusted
 from patchgen.system.files import TEMPORARY
 from patchgen.system.git_objects import blob_id
 
 _EDITED = "wrong commit or a foreign edit (git diff shows it)"
-_BY = "was written by switchml-patch {}; revert with that version"
+_ON_TOP = "has a foreign edit on top of the patch"
+_ADDED = "is not a file of this patch, or was edited"
+_CRLF = "has CRLF line ends; check it out again with: git config core.autocrlf false"
+OTHER_TOOL = "revert the tree with that version first"
+"""Advice for a tree that another version of switchml-patch patched."""
 _FOR = "was written for the pin {0}; revert that first: switchml-patch revert --pytorch {0}"
 
 
@@ -35,7 +38,7 @@ class FileKind(str, Enum):
     FOREIGN = "foreign"
     CRLF = "CRLF line ends"
     LINK = "symbolic link"
-    UNREADABLE = "unreadable"
+    OBSTRUCTED = "obstructed"
 
 
 class Overall(str, Enum):
@@ -45,13 +48,17 @@ class Overall(str, Enum):
     PATCHED = "patched"
     PARTLY = "partly patched"
     EDITED = "foreign edits"
+    OTHER_TOOL = "patched by another version"
     OTHER = "another version"
     NOT_PYTORCH = "not a PyTorch tree"
 
 
 @dataclass(frozen=True)
 class FileState:
-    """State of a file: its blob id and the expected one, and what is wrong with it."""
+    """State of a file: its blob id and the expected one, and what is wrong with it.
+
+    `obstacle` is the path that is in the way, where that is not the file itself.
+    """
 
     path: str
     kind: FileKind
@@ -59,6 +66,7 @@ class FileState:
     expected: str | None = None
     detail: str = ""
     content: bytes | None = field(default=None, repr=False)
+    obstacle: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,8 +76,9 @@ class State:
     `pin` is the pin with the most matching files, None where no file matches. Where several pins
     match equally, the pin is the named one, else that of the flags file, else that of HEAD;
     otherwise it is None, and `tied` has all of them. `options` are those in the flags file if this
-    version of switchml-patch wrote it, and `made_for` is the name of their pin. `leftovers` are
-    temporary files of a killed run.
+    version of switchml-patch wrote it, and `made_for` is the name of their pin. `version` is
+    another version of switchml-patch that patched the tree. `leftovers` are temporary files of a
+    killed run.
     """
 
     root: str
@@ -82,6 +91,7 @@ class State:
     head: git.Head | None
     tied: tuple[Pin, ...] = ()
     made_for: str | None = None
+    version: str | None = None
 
     @property
     def files(self) -> tuple[FileState, ...]:
@@ -124,44 +134,58 @@ def inspect(tree: str, pins: Sequence[Pin], named: Pin | None = None) -> State:
 
     Raises:
         TreeError: the path is not a directory.
+        FileError: a file cannot be read.
     """
     root = resolve(tree)
     compared = [(pin, tuple(_hooked(root, file, pins) for file in pin.files)) for pin in pins]
     agreeing, present = most = max(_agreement(hooked) for _, hooked in compared)
     best = [(pin, hooked) for pin, hooked in compared if _agreement(hooked) == most]
     head = git.head(root)
+    version = _other_version(root, [pin for pin, _ in best])
     if not agreeing:
         overall = Overall.OTHER if present else Overall.NOT_PYTORCH
-        return State(root, overall, None, None, best[0][1], (), (), head)
+        overall = Overall.OTHER_TOOL if version else overall
+        return State(root, overall, None, None, best[0][1], (), (), head, version=version)
     rank = functools.partial(_evidence, root, named, head)
     pin, hooked = max(best, key=lambda candidate: rank(candidate[0]))
     decided = len(best) == 1 or any(rank(pin))
-    found, version, new = _new(root, pin, pins)
+    found, new = _new(root, pin, pins)
     patched = FileKind.POST in {file.kind for file in hooked}
-    if patched or version or FileKind.OURS in {file.kind for file in new}:
-        hooked = tuple(
-            _of_a_patched_tree(own, file, version) for own, file in zip(hooked, pin.files)
-        )
+    if patched or FileKind.OURS in {file.kind for file in new}:
+        hooked = tuple(_of_a_patched_tree(own, file) for own, file in zip(hooked, pin.files))
     leftovers = tuple(
         file.path + TEMPORARY
         for file in hooked + new
-        if os.path.lexists(paths.encode(os.path.join(root, file.path + TEMPORARY)))
+        if not file.obstacle
+        and os.path.lexists(paths.encode(os.path.join(root, file.path + TEMPORARY)))
     )
     state = State(
         root, Overall.PARTLY, pin if decided else None, found and found.options, hooked, new,
         leftovers, head, () if decided else tuple(pin for pin, _ in best), found and found.pin,
+        version,
     )  # fmt: skip
     return replace(state, overall=_overall(state))
 
 
 def _evidence(root: str, named: Pin | None, head: git.Head | None, pin: Pin) -> tuple[bool, ...]:
     """Return what speaks for a pin, the strongest first, if other pins match as well."""
-    found = record.parse(_read(root, render.flags_path(pin))[1] or b"")
+    found = _record(root, pin)
     return (
         pin == named,
         found is not None and found.pin == pin.name,
         head is not None and head.commit == pin.commit,
     )
+
+
+def _record(root: str, pin: Pin) -> Record | None:
+    return record.parse(_read(root, render.flags_path(pin)).content or b"")
+
+
+def _other_version(root: str, pins: Sequence[Pin]) -> str | None:
+    """Return another version of switchml-patch that patched a tree."""
+    found = (_record(root, pin) for pin in pins)
+    versions = (one.version for one in found if one and one.version != __version__)
+    return next(versions, None)
 
 
 def _agreement(hooked: Sequence[FileState]) -> tuple[int, int]:
@@ -171,6 +195,8 @@ def _agreement(hooked: Sequence[FileState]) -> tuple[int, int]:
 
 
 def _overall(state: State) -> Overall:
+    if state.version:
+        return Overall.OTHER_TOOL
     if state.wrong:
         return Overall.EDITED
     hooked = {file.kind for file in state.hooked}
@@ -185,43 +211,41 @@ def _overall(state: State) -> Overall:
 
 
 def _hooked(root: str, file: HookedFile, pins: Sequence[Pin]) -> FileState:
-    kind, content, detail = _read(root, file.path)
-    if content is None:
-        return FileState(file.path, kind, None, file.pre, detail)
-    found = blob_id(content)
-    if found in (file.pre, file.post):
-        kind = FileKind.PRE if found == file.pre else FileKind.POST
-        return FileState(file.path, kind, found, file.pre, "", content)
-    if b"\r\n" in content and blob_id(content.replace(b"\r\n", b"\n")) in (file.pre, file.post):
-        detail = "has CRLF line ends; check it out again with: git config core.autocrlf false"
-        return FileState(file.path, FileKind.CRLF, found, file.pre, detail)
-    others = [pin for pin in pins for other in pin.files if found in (other.pre, other.post)]
-    detail = f"is that of {enumerate_names(others, 'and')}" if others else _EDITED
-    return FileState(file.path, FileKind.FOREIGN, found, file.pre, detail)
+    there = replace(_read(root, file.path), expected=file.pre)
+    if there.content is None:
+        return there
+    if there.found in (file.pre, file.post):
+        return replace(there, kind=FileKind.PRE if there.found == file.pre else FileKind.POST)
+    others = [pin for pin in pins for other in pin.files if there.found in (other.pre, other.post)]
+    why = f"is that of {enumerate_names(others, 'and')}" if others else _EDITED
+    return _foreign(there, (file.pre, file.post), why)
 
 
-def _of_a_patched_tree(file: FileState, hooked: HookedFile, version: str | None) -> FileState:
+def _foreign(file: FileState, wanted: Collection[str], why: str) -> FileState:
+    """Describe a file with another content; `wanted` are the blob ids that it may have."""
+    content = file.content or b""
+    unix = content.replace(b"\r\n", b"\n")
+    if unix != content and blob_id(unix) in wanted:
+        return replace(file, kind=FileKind.CRLF, detail=_CRLF, content=None)
+    ends = " (CRLF line ends: core.autocrlf)" if unix != content else ""
+    return replace(file, detail=why + ends, content=None)
+
+
+def _of_a_patched_tree(file: FileState, hooked: HookedFile) -> FileState:
     """Describe a hooked file of a patched tree, which should be the post-image."""
-    detail = file.detail
-    if file.kind is FileKind.FOREIGN and detail == _EDITED:
-        detail = _BY.format(version) if version else "has a foreign edit on top of the patch"
-    return replace(file, expected=hooked.post, detail=detail)
+    return replace(file, expected=hooked.post, detail=file.detail.replace(_EDITED, _ON_TOP))
 
 
-def _new(
-    root: str, pin: Pin, pins: Sequence[Pin]
-) -> tuple[Record | None, str | None, tuple[FileState, ...]]:
-    """Return the record of the new files, the foreign version that wrote them, and their states.
+def _new(root: str, pin: Pin, pins: Sequence[Pin]) -> tuple[Record | None, tuple[FileState, ...]]:
+    """Return the record of the new files, and their states.
 
     The record is None unless the flags file is what this version writes for it.
     """
     read = {path: _read(root, path) for path in render.new_paths(pin)}
     flags = render.flags_path(pin)
-    found = record.parse(read[flags][1] or b"")
-    version = found.version if found and found.version != __version__ else None
+    found = record.parse(read[flags].content or b"")
     expected = render.fixed_files(pin)
-    edited = _BY.format(version) if version else "is not a file of this patch, or was edited"
-    other = edited
+    other = _ADDED
     if found and found.options:
         owner = next(
             (one for one in (pin, *serving(pin.files, pins)) if one.name == found.pin), None
@@ -231,34 +255,40 @@ def _new(
         else:
             other = _FOR.format(found.pin)
     states = []
-    for path, (kind, content, detail) in read.items():
-        if content is None:
-            states.append(FileState(path, kind, detail=detail))
-        elif content == expected.get(path):
-            states.append(FileState(path, FileKind.OURS, blob_id(content), content=content))
+    for path, file in read.items():
+        if file.content is None:
+            states.append(file)
+        elif file.content == expected.get(path):
+            states.append(replace(file, kind=FileKind.OURS))
         else:
             wanted = blob_id(expected[path]) if path in expected else None
-            why = other if path == flags else edited
-            states.append(FileState(path, FileKind.FOREIGN, blob_id(content), wanted, why))
-    ours = read[flags][1] is not None and read[flags][1] == expected.get(flags)
-    return found if ours else None, version, tuple(states)
+            why = other if path == flags else _ADDED
+            states.append(_foreign(replace(file, expected=wanted), {wanted or ""}, why))
+    ours = read[flags].content is not None and read[flags].content == expected.get(flags)
+    return found if ours else None, tuple(states)
 
 
-def _read(root: str, path: str) -> tuple[FileKind, bytes | None, str]:
-    """Return the kind of a file as far as known, its content if readable, and the problem."""
-    name = paths.encode(os.path.join(root, path))
-    try:
-        status = os.lstat(name)
-        if stat.S_ISLNK(status.st_mode):
-            return FileKind.LINK, None, "is a symbolic link; put the file itself there"
-        if not stat.S_ISREG(status.st_mode):
-            return FileKind.UNREADABLE, None, "is not a regular file"
-        with open(name, "rb") as file:
-            return FileKind.FOREIGN, file.read(), ""
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR):
-            return FileKind.ABSENT, None, "is missing"
-        return FileKind.UNREADABLE, None, f"cannot be read: {error.strerror}"
+def _read(root: str, path: str) -> FileState:
+    """Return a file with its content, which is foreign as far as known, or what is in its place.
+
+    Raises:
+        FileError: it cannot be read.
+    """
+    obstacle = obstacles.find(root, path)
+    if obstacle is not None:
+        kind = FileKind.LINK if obstacle.is_link else FileKind.OBSTRUCTED
+        return FileState(path, kind, detail=obstacle.detail, obstacle=obstacle.path)
+    name = os.path.join(root, path)
+    mode = obstacles.find_mode(name)
+    if mode is None:
+        return FileState(path, FileKind.ABSENT, detail="is missing")
+    if stat.S_ISLNK(mode):
+        detail = "is a symbolic link; put the file itself there"
+        return FileState(path, FileKind.LINK, detail=detail)
+    if not stat.S_ISREG(mode):
+        return FileState(path, FileKind.OBSTRUCTED, detail="is not a regular file")
+    content = untrusted.read_file(paths.encode(name))
+    return FileState(path, FileKind.FOREIGN, blob_id(content), content=content)
 
 
 def refusal(state: State) -> str:
@@ -266,21 +296,31 @@ def refusal(state: State) -> str:
     root = paths.printable(state.root)
     if state.overall is Overall.NOT_PYTORCH:
         return f"{root}: not a PyTorch tree: it has no {state.hooked[0].path}"
-    lines = [explain(file) for file in state.wrong]
+    if state.version:
+        return f"{root}: patched by switchml-patch {state.version}; {OTHER_TOOL}"
+    lines = explain(state.wrong)
     if state.tied:
         lines.append(f"{root}: {state.tie}")
     elif state.pin is None:
         lines.append(f"{root}: not a commit that there is a pin for; see: switchml-patch pins")
     else:
+        edited = FileKind.FOREIGN in {file.kind for file in state.wrong}
         lines.append(
-            f"nothing was changed in {root}: put the files above right (git checkout undoes edits) "
+            f"nothing was changed in {root}: put the files above right"
+            f"{' (git checkout undoes edits)' if edited else ''} "
             f"and try again; all others are those of {state.pin.name}"
         )
     return "\n".join(lines)
 
 
-def explain(file: FileState) -> str:
-    """Return a line about a file that is not as expected."""
+def explain(files: Iterable[FileState]) -> list[str]:
+    """Return a line about each file that is not as expected, or about what is in its way."""
+    return [*dict.fromkeys(map(_explain, files))]
+
+
+def _explain(file: FileState) -> str:
+    if not file.found:
+        return f"{file.obstacle or file.path}: {file.detail}"
     expected = f"expected blob {file.expected}, " if file.expected else ""
-    ids = f" ({expected}found {'' if expected else 'blob '}{file.found})" if file.found else ""
-    return f"{file.path}: {file.detail}{ids}"
+    ids = f"{expected}found {'' if expected else 'blob '}{file.found}"
+    return f"{file.path}: {file.detail} ({ids})"

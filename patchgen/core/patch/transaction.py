@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from patchgen.core.patch import obstacles
 from patchgen.errors import FileError, TreeError
 from patchgen.system import files, paths
 
@@ -27,7 +28,8 @@ def perform(root: str, changes: Sequence[Change], suffix: str) -> None:
     """Make the changes in order, each atomically, through files with the given suffix.
 
     Raises:
-        TreeError: a file is not `before`, or, once written, not `after`.
+        TreeError: a file is not `before`, or, once written, not `after`; or a symbolic link is on
+            the way to it.
         FileError: a file is read-only.
         OSError: the file system refused.
     """
@@ -48,7 +50,8 @@ def perform(root: str, changes: Sequence[Change], suffix: str) -> None:
             _expect(root, change.path, change.after, "not as it was written; is the disk in order?")
     except BaseException:
         for change, status in reversed(undo):
-            _restore(root, change, status, suffix)
+            with contextlib.suppress(TreeError):  # what a link leads to is not the tree's
+                _restore(root, change, status, suffix)
         raise
     finally:
         clean(root, [change.path + suffix for change in changes])
@@ -58,7 +61,7 @@ def perform(root: str, changes: Sequence[Change], suffix: str) -> None:
 def clean(root: str, leftovers: Sequence[str]) -> None:
     """Remove temporary files, if they exist."""
     for path in leftovers:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, TreeError):
             os.unlink(_name(root, path))
 
 
@@ -66,13 +69,21 @@ def prune(root: str, removed: Iterable[str]) -> None:
     """Remove the directories of these files where they are empty, as git does."""
     for path in removed:
         directory = os.path.dirname(path)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, FileError, TreeError):
             while directory:
                 os.rmdir(_name(root, directory))
                 directory = os.path.dirname(directory)
 
 
 def _name(root: str, path: str) -> bytes:
+    """Return where a path of a tree is, for the next access to it alone.
+
+    Raises:
+        TreeError: a symbolic link or a file is on the way.
+    """
+    obstacle = obstacles.find(root, path)
+    if obstacle is not None:
+        raise TreeError(f"{obstacle.path}: {obstacle.detail}")
     return paths.encode(os.path.join(root, path))
 
 
@@ -107,8 +118,6 @@ def _check_writable(root: str, change: Change) -> None:
     directory = os.path.dirname(name)
     while change.before is None and not os.path.lexists(directory):
         directory = os.path.dirname(directory)
-    if not os.path.isdir(directory):
-        raise TreeError(f"{paths.printable(paths.decode(directory))}: no such directory")
     for path in (directory, name) if change.before is not None else (directory,):
         if not os.stat(path).st_mode & stat.S_IWUSR or not os.access(path, os.W_OK):
             shown = paths.printable(paths.decode(path))

@@ -150,8 +150,12 @@ def _patched(found: Survey, root: Repository, pin: Pin) -> set[str]:
     patch = found.tree or inspect(paths.from_native(root.root), (pin,))
     found.tree = patch
     found.wrong.extend(
-        Problem(file.path, f"blob {file.expected}", file.found or file.detail)
-        for file in patch.wrong
+        dict.fromkeys(
+            Problem(file.obstacle, "a directory", file.detail)
+            if file.obstacle
+            else Problem(file.path, f"blob {file.expected}", file.found or file.detail)
+            for file in patch.wrong
+        )
     )
     if patch.overall is Overall.PARTLY:
         advice = "partly patched; undo that with: switchml-patch revert"

@@ -15,7 +15,7 @@ from patchgen.core.wheel.request import BuildRequest
 from patchgen.core.wheel.sandbox import Sandbox
 from patchgen.core.wheel.values import BuiltWheel, Configured, Objects, Stage, Verified
 from patchgen.errors import file_errors
-from patchgen.system import files, outputs, paths
+from patchgen.system import files, outputs, paths, untrusted
 from patchgen.system import lock as locks
 
 _FILE = "state.json"
@@ -39,9 +39,9 @@ class Journal:
         # Where it is missing or unreadable, no stage counts as done.
         with (
             contextlib.suppress(FileNotFoundError, KeyError, TypeError, ValueError),
-            open(self._path, encoding="utf-8") as file,
+            open(self._path, "rb") as file,
         ):
-            data = json.load(file)
+            data = untrusted.parse_json(file.read())
             if data["version"] == _VERSION:
                 self._stages = dict(data["stages"])
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
 from support.trees import FLAGS, Tree, tool
+from support.waiting import captured
 
 from patchgen.core.patch import render
 from patchgen.core.patch.transaction import READ_ONLY
@@ -79,6 +82,92 @@ def test_a_patch_in_place_of_a_tree(tree: Tree, tmp_path: Path, order: int) -> N
     assert "unexpected extra argument (x)" in several
 
 
+@pytest.mark.parametrize("command", ["apply", "revert", "status"])
+@pytest.mark.parametrize(
+    "which", ["third_party/switchml_delegate", "third_party", "hooked", "torch"]
+)
+def test_a_directory_that_is_a_symbolic_link(
+    tree: Tree, tmp_path: Path, which: str, command: str
+) -> None:
+    """It leads out of the tree, to where the patch has been moved."""
+    if command == "revert":
+        tree.run("apply", *FLAGS)
+    path = tree.root / (Path(tree.pin.files[0].path).parent if which == "hooked" else which)
+    outside = tmp_path / "outside"
+    if path.exists():
+        path.rename(outside)
+    else:
+        outside.mkdir()
+        path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(outside)
+    before = [*outside.rglob("*")]
+    message = tree.run(command, code=3)
+    line = f"{path.relative_to(tree.root)}: is a symbolic link; put the directory itself there\n"
+    assert message.count(line) == 1
+    assert len(message.splitlines()) <= 3
+    assert [*outside.rglob("*")] == before
+    assert tree.state() != "patched"
+
+
+@pytest.mark.parametrize("command", ["apply", "status"])
+def test_a_file_in_place_of_a_directory(tree: Tree, command: str) -> None:
+    place = tree.root / render.PROJECT
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.touch()
+    message = tree.run(command, code=3)
+    assert message.count(f"{render.PROJECT}: is not a directory; move it away\n") == 1
+    assert "git checkout" not in message
+
+
+def test_line_ends_of_windows(tree: Tree) -> None:
+    """In a file that has other changes as well, and in a file that the patch added."""
+    tree.run("apply", *FLAGS)
+    hooked, added = tree.root / tree.pin.files[0].path, tree.root / render.flags_path(tree.pin)
+    edit(hooked)
+    for path in (hooked, added):
+        crlf(path)
+    message = tree.run("apply", code=3)
+    assert f"{tree.pin.files[0].path}: has a foreign edit on top of the patch (CRLF line" in message
+    assert f"{render.flags_path(tree.pin)}: has CRLF line ends; check it out again" in message
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe", "long"])
+def test_a_patch_that_has_no_end(tree: Tree, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "patch"
+    if kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.touch()
+        os.truncate(path, 1 << 40)
+    message = tree.run("apply", "--patch", str(path), code=5)
+    what = "is longer than 16 MiB" if kind == "long" else "is not a regular file"
+    assert message == f"error: {path}: {what}\n"
+    command = [sys.executable, "-m", "patchgen", "apply", str(tree.root), "--patch", "-"]
+    with open("/dev/zero", "rb") as zero:
+        done = captured(command, stdin=zero)
+    assert (done.returncode, done.stderr) == (5, "error: stdin: is longer than 16 MiB\n")
+
+
+def test_a_record_that_is_nested_without_end(tree: Tree, tmp_path: Path) -> None:
+    deep = "[" * 100_000
+    patch, pin = tmp_path / "patch", tmp_path / "deep.json"
+    patch.write_text(f"switchml-patch: {deep}\n")
+    pin.write_text(deep)
+    assert "not a patch written" in tree.run("apply", "--patch", str(patch), code=2)
+    assert "not a pin" in tool("generate", "--pytorch", str(pin), code=2).stderr
+    tree.run("apply", *FLAGS)
+    (tree.root / render.flags_path(tree.pin)).write_text(f"# switchml-patch: {deep}\n")
+    for command in ("apply", "revert", "status"):
+        assert "is not a file of this patch, or was edited" in tree.run(command, code=3)
+
+
+def test_status_of_a_file(tree: Tree) -> None:
+    message = tool("status", tree.pin_file, code=3).stderr
+    assert message == f"error: {tree.pin_file}: neither a directory, nor a python or wheel\n"
+
+
 def test_a_foreign_file_at_a_new_file_s_place(tree: Tree) -> None:
     for path in render.new_paths(tree.pin):
         (tree.root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -118,9 +207,11 @@ def test_a_tree_patched_by_another_version_names_that_version(tree: Tree) -> Non
     before = tree.contents()
     for command in ("apply", "revert", "status"):
         message = tree.run(command, code=3)
-        for path in (*others, render.flags_path(tree.pin)):
-            text = f"{path}: was written by switchml-patch 0.0.9; revert with that version"
-            assert text in message
+        assert "patched by switchml-patch 0.0.9" in message
+        assert message.endswith("revert the tree with that version first\n")
+        assert "git checkout" not in message
+        assert not any(path in message for path in others)
+    assert tree.state() == "patched by another version"
     assert tree.contents() == before
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support import miniature
 from support.pages import all_blocks
-from support.trees import FLAGS, Tree, commit, generate, tool
+from support.trees import FLAGS, Tree, commit, generate, git, tool
 from support.waiting import captured
 
 from patchgen.core.library import homes
@@ -204,13 +204,18 @@ def test_pins_are_made_and_listed(tree: Tree, tmp_path: Path) -> None:
     output, like = str(tmp_path / "made.json"), tmp_path / "like.json"
     (other, *_) = (pin for pin in pins.shipped() if pin.grafts)
     like.write_text(pins.to_json(tree.pin._replace(grafts=other.grafts, recipe=other.recipe)))
-    given = ("pins", "make", str(tree.root), "--layout", str(like), "--commit", miniature.COMMIT)
-    tool(*given, "--name", "v0.0.1", "-o", output)
-    assert pins.load(output) == tree.pin
-    printed = tool(*given, "--name", "v0.1.0", code=3).stderr
-    assert printed.endswith("version.txt says 0.0, not 0.1\n")
+    given = ("pins", "make", str(tree.root), "--layout", str(like), "--name")
+    elsewhere = (*given, "v0.0.1", "--commit", miniature.COMMIT)
+    assert "not the top of a git repository; clone" in tool(*elsewhere, code=3).stderr
     commit(tree.root)
-    assert f", not {miniature.COMMIT}\n" in tool(*given, "--name", "v0.0.1", code=3).stderr
+    assert f", not {miniature.COMMIT}\n" in tool(*elsewhere, code=3).stderr
+    head = git(tree.root, "rev-parse", "HEAD")
+    tool(*given, "v0.0.1", "--commit", head, "-o", output)
+    assert pins.load(output) == tree.pin._replace(commit=head)
+    printed = tool(*given, "v0.1.0", "--commit", head, code=3).stderr
+    assert printed.endswith("version.txt says 0.0, not 0.1\n")
+    (tree.root / ".git/HEAD").write_text("nonsense\n")
+    assert "cannot be checked: " in tool(*given, "v0.0.1", "--commit", head, code=3).stderr
     names = [pin["name"] for pin in json.loads(tool("pins", "--json").stdout)]
     assert names == [pin.name for pin in pins.shipped()]
 
@@ -223,7 +228,7 @@ def test_apply_tells_which_options_change(tree: Tree) -> None:
         "  was patched with DPDK=1 MLX5=1 SWITCHML_HOME='/opt/dev root/build' GRPC_HOME=" in output
     )
     assert "  now it is with   SWITCHML_HOME=/other\n" in output
-    assert "would be patched (v0.0.1), 1 files" in output
+    assert "would be patched (v0.0.1), 1 file\n" in output
     assert tree.snapshot() == before
     patch = generate(tree, "--switchml-home", "/other")
     command = [sys.executable, "-m", "patchgen", "apply", str(tree.root), "--patch", "-"]
@@ -239,7 +244,7 @@ def test_a_tree_that_is_partly_patched_has_a_few_lines(tree: Tree) -> None:
     tree.root.joinpath(tree.pin.files[0].path + ".switchml-tmp").touch()
     lines = tree.run("status", code=3).splitlines()
     assert len(lines) == 5, lines
-    assert lines[2].endswith(f" {len(render.new_paths(tree.pin))} ours")
+    assert lines[2].endswith(f" {len(render.new_paths(tree.pin))} added")
     (tree.root / tree.pin.files[0].path).write_text("edited\n")
     assert "warning" not in tree.run("apply", *FLAGS, code=3)
 

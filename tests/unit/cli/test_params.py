@@ -13,6 +13,7 @@ from patchgen.cli import main, params
 from patchgen.core.patch import patches, pins
 from patchgen.core.wheel import BuildRequest
 from patchgen.errors import OptionsError
+from patchgen.system.git import Head
 
 
 def test_a_tree_is_of_the_pin_that_was_made_from_it(
@@ -22,6 +23,7 @@ def test_a_tree_is_of_the_pin_that_was_made_from_it(
     tree, file = tmp_path / "tree", str(tmp_path / "pin.json")
     shipped = (miniature.write(tree, "torch-csrc-2"),)
     monkeypatch.setattr(pins, "shipped", lambda: shipped)
+    monkeypatch.setattr("patchgen.system.git.head", lambda _: Head("1" * 40))
     made = [str(tree), "--layout", "torch-csrc-2", "--name", "v0.0.2", "--commit", "1" * 40]
     for arguments in (
         ["pins", "make", *made, "-o", file],

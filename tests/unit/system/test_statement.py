@@ -98,7 +98,7 @@ def test_what_is_no_provenance_is_refused_in_a_line(content: bytes, tmp_path: Pa
 
 
 def test_what_has_no_end_is_no_provenance() -> None:
-    with pytest.raises(OptionsError, match="/dev/zero: no provenance of switchml-patch; give"):
+    with pytest.raises(FileError, match=r"^/dev/zero: is not a regular file$"):
         statement.read("/dev/zero")
 
 

@@ -9,16 +9,20 @@ from __future__ import annotations
 import glob
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
-from patchgen.errors import OptionsError, file_errors
+from patchgen.errors import OptionsError
+from patchgen.system import paths, untrusted
+from patchgen.templates import DIRECTORY
 
 _DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 DEFAULT = "57bffc3"
 _LAYOUTS = os.path.join(glob.escape(_DIRECTORY), "layouts", "*.json")
+_HOOKS = os.path.join(DIRECTORY, "patch", "hooks")
 _OPTIONAL = ("recipe", "grafts")
 _SHORTEST = 7  # digits of a commit prefix
+_SHOWN = 40  # characters of a wrong value
 OTHERWISE = (
     "make a pin from its checkout (switchml-patch pins make; for 2.8 to 2.13 with --layout "
     "torch-csrc-2.8), or use the plugin (switchml-patch plugin install)"
@@ -90,24 +94,68 @@ class Pin(NamedTuple):
         return tuple(dict.fromkeys(anchor.file for anchor in self.anchors))
 
 
-def from_json(text: str) -> Pin:
-    """Parse a pin. Raises KeyError, TypeError or ValueError where that fails."""
-    data: dict[str, Any] = json.loads(text)
-    files = tuple(
-        HookedFile(
-            path=file["path"],
-            pre=file["pre"],
-            post=file["post"],
-            hooks=tuple(
-                Hook(hook["name"], hook["line"], tuple(hook["before"]), tuple(hook["after"]))
-                for hook in file["hooks"]
-            ),
+def from_json(text: str | bytes) -> Pin:
+    """Parse a pin. Raises ValueError where that fails, saying which field is wrong."""
+    pin: Pin = _parse(Pin, untrusted.parse_json(text), "pin")
+    _check_text(pin)
+    return pin
+
+
+def _parse(kind: Any, value: Any, where: str) -> Any:  # noqa: ANN401  # any field
+    """Return a value of JSON as the type of a field; `where` names the field in messages."""
+    if hasattr(kind, "_fields"):
+        hints, members = get_type_hints(kind), _typed(dict, value, where)
+        for name in [*members, *hints.keys() - kind._field_defaults.keys()]:
+            if name not in hints or name not in members:
+                raise ValueError(f"{where}: {name} is {'missing' if name in hints else 'unknown'}")
+        return kind(**{name: _parse(hints[name], one, name) for name, one in members.items()})
+    if get_origin(kind) is tuple:
+        members = _typed(list, value, where)
+        return tuple(
+            _parse(get_args(kind)[0], one, f"{where}[{i}]") for i, one in enumerate(members)
         )
-        for file in data.pop("files")
-    )
-    anchors = tuple(Anchor(**anchor) for anchor in data.pop("anchors", ()))
-    grafts = tuple(data.pop("grafts", ()))
-    return Pin(files=files, anchors=anchors, grafts=grafts, **data)
+    return _typed(dict if get_origin(kind) else kind, value, where)
+
+
+def _typed(kind: type, value: Any, where: str) -> Any:  # noqa: ANN401  # any field
+    if not isinstance(value, kind):
+        shown = json.dumps(value)[:_SHOWN]
+        raise ValueError(f"{where}: {shown} is not of type {kind.__name__}")  # noqa: TRY004
+    return value
+
+
+def _check_text(pin: Pin) -> None:
+    """Refuse control characters, and paths that leave the tree."""
+    for field, value in pin._asdict().items():
+        if isinstance(value, str) and not value.isprintable():
+            raise ValueError(f"{field}: {value!r} has control characters")
+    for field, path in (
+        ("source_dir", pin.source_dir),
+        *(("path", file.path) for file in pin.files),
+        *(("file", anchor.file) for anchor in pin.anchors),
+    ):
+        if os.path.normpath(path) != path or path.startswith(("/", "..")) or not path.isprintable():
+            raise ValueError(f"{field}: {path!r} is no path within a tree")
+
+
+def _check_names(pin: Pin) -> None:
+    """Refuse anchors and hooks that the templates lack."""
+    known = {name.partition(".")[0] for name in os.listdir(_HOOKS)}
+    names = [anchor.name for anchor in pin.anchors]
+    for name in [*names, *(hook.name for file in pin.files for hook in file.hooks)]:
+        if name not in known:
+            raise ValueError(f"hooks: no such hook {name!r}")
+
+
+def _check_hooks(pin: Pin) -> None:
+    """Refuse a pin whose files lack hooks of its anchors, as those of a shipped one may for now."""
+    _check_names(pin)
+    hooks = {(file.path, hook.name) for file in pin.files for hook in file.hooks}
+    anchors = {(anchor.file, anchor.name) for anchor in pin.anchors}
+    if not hooks:
+        raise ValueError("files: there are none")
+    for file, name in sorted(hooks ^ anchors if anchors else ()):
+        raise ValueError(f"anchors: hook {name} of {file!r} is not in both anchors and files")
 
 
 def to_json(pin: Pin) -> str:
@@ -122,20 +170,22 @@ def to_json(pin: Pin) -> str:
     return json.dumps(data, indent=2) + "\n"
 
 
-def load(path: str) -> Pin:
+def load(path: str, check: Callable[[Pin], None] = _check_text) -> Pin:
     """Load the pin in a file.
 
     Raises:
-        OptionsError: the file holds no pin.
+        OptionsError: the file holds no pin, or `check` refuses it with a ValueError.
         FileError: the file cannot be read.
     """
-    with file_errors(), open(path, encoding="utf-8") as file:
-        try:
-            return from_json(file.read())
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise OptionsError(
-                f"{path}: not a pin ({error}); make one with: switchml-patch pins make"
-            ) from error
+    content = untrusted.read_file(path)
+    try:
+        pin = from_json(content)
+        check(pin)
+    except ValueError as error:
+        raise OptionsError(
+            f"{paths.describe(path)}: not a pin ({error}); make one with: switchml-patch pins make"
+        ) from error
+    return pin
 
 
 def read_shipped() -> Iterator[Pin]:
@@ -179,7 +229,7 @@ def of_layout(text: str, pins: Sequence[Pin]) -> Pin:
         OptionsError: there is no such layout; the message lists the known ones.
     """
     if text.endswith(".json"):
-        return load(text)
+        return load(text, _check_names)
     known = by_layout(pins)
     if text not in known:
         raise OptionsError(f"{text}: no such layout; known are {', '.join(known)}")
@@ -193,7 +243,7 @@ def find(text: str, pins: Iterable[Pin]) -> Pin:
         OptionsError: no pin matches; the message lists the known ones.
     """
     if text.endswith(".json"):
-        return load(text)
+        return load(text, _check_hooks)
     wanted = text.lower()
     others = []
     for pin in pins:

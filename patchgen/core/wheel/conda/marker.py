@@ -10,7 +10,7 @@ import os
 from dataclasses import asdict, dataclass
 
 from patchgen.errors import TreeError
-from patchgen.system import files
+from patchgen.system import files, untrusted
 
 # Beside the records of packages. Without .json, since conda reads every *.json there as a record.
 NAME = os.path.join("conda-meta", "switchml-patch")
@@ -41,8 +41,8 @@ def read(prefix: str) -> Marker | None:
     """
     path = os.path.join(prefix, NAME)
     try:
-        with open(path, encoding="utf-8") as file:
-            return Marker(**json.load(file))
+        with open(path, "rb") as file:
+            return Marker(**untrusted.parse_json(file.read()))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError) as error:

@@ -90,7 +90,7 @@ def read(path: str) -> "dict[str, Any]":
     text = content[begin + len(MARK) : content.find(b"\0", begin)]
     try:
         identity = json.loads(text.decode("ascii"))  # type: dict[str, Any]
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise Misfit("does not say what it is for") from error
     if identity.get("format") != FORMAT:
         raise Misfit("was made by another version of switchml-patch")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from glob import glob
 from pathlib import Path
 
@@ -122,3 +123,31 @@ def test_same_bytes_everywhere(python: str, tmp_path: Path, latin1: dict[str, st
             cwd=cwd, env={"PATH": os.environ["PATH"], **environ}, capture_output=True, check=True,
         )  # fmt: skip
         assert done.stdout.decode().strip() == expected
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (lambda content: content[:-9], "is cut short"),
+        (lambda content: content[:120], "is cut short"),
+        (lambda content: content.replace(b"\n", b"\r\n"), "has CRLF line ends"),
+        (lambda content: b"\xef\xbb\xbf" + content, "begins with a byte order mark"),
+        (
+            lambda content: b"\xef\xbb\xbf" + content.replace(b"\n", b"\r\n")[:-9],
+            "begins with a byte order mark and has CRLF line ends and is cut short",
+        ),
+    ],
+)
+def test_what_a_transfer_does_to_a_patch(damage: Callable[[bytes], bytes], problem: str) -> None:
+    pin = pins.shipped()[0]
+    content = damage(patches.make(resolve({}, {}, "/x"), pin).content)
+    with pytest.raises(OptionsError) as caught:
+        patches.read(content, [pin], "x")
+    assert str(caught.value) == f"x: {problem}; write it again with switchml-patch generate"
+
+
+def test_a_patch_of_a_pin_that_is_not_named() -> None:
+    pin = pins.shipped()[0]
+    content = patches.make(resolve({}, {}, "/x"), pin._replace(name="v0.0.1")).content
+    with pytest.raises(OptionsError, match=r"no pin here; .*; name its pin file with --pytorch$"):
+        patches.read(content, [pin], "x")

@@ -207,3 +207,55 @@ def test_a_pin_in_a_file_without_anchors_and_recipe(shipped: pins.Pin) -> None:
     pin = pins.from_json(json.dumps(data))
     assert pin == shipped._replace(anchors=(), recipe={})
     assert recipes.read(pin) == recipes.Recipe()
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "problem"),
+    [
+        (("files", 0, "hooks", 0, "name"), "x", "hooks: no such hook 'x'"),
+        (("files", 0, "hooks", 0, "name"), "../../x", "hooks: no such hook '../../x'"),
+        (("files", 0, "hooks", 0, "line"), "7", 'line: "7" is not of type int'),
+        (("files", 0, "hooks", 0, "before"), "a", 'before: "a" is not of type list'),
+        (("files", 0, "path"), "../x", "path: '../x' is no path within a tree"),
+        (("anchors", 0, "file"), "/etc/x", "file: '/etc/x' is no path within a tree"),
+        (("anchors", 0, "file"), "x.cpp", "is not in both anchors and files"),
+        (("anchors", 0, "name"), "x", "hooks: no such hook 'x'"),
+        (("source_dir",), 3, "source_dir: 3 is not of type str"),
+        (("source_dir",), "a/../../b", "source_dir: 'a/../../b' is no path within a tree"),
+        (("name",), "v1\x1b", r"name: 'v1\x1b' has control characters"),
+        (("recipe",), [], "recipe: [] is not of type dict"),
+        (("grafts",), [1], "grafts[0]: 1 is not of type str"),
+        (("files",), [], "files: there are none"),
+        (("more",), 1, "pin: more is unknown"),
+    ],
+)
+def test_a_pin_that_was_edited_by_hand(
+    tmp_path: Path, place: tuple[str | int, ...], value: object, problem: str
+) -> None:
+    data = json.loads(pins.to_json(SHIPPED[0]))
+    inner = data
+    for step in place[:-1]:
+        inner = inner[step]
+    inner[place[-1]] = value
+    path = tmp_path / "pin.json"
+    path.write_text(json.dumps(data))
+    with pytest.raises(OptionsError) as caught:
+        pins.find(str(path), ())
+    assert str(caught.value).startswith(f"{path}: not a pin (")
+    assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"name": "v1"}', "\ufeff{}"])
+def test_json_that_is_no_pin(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "pin.json"
+    path.write_text(text)
+    for read in (pins.find, pins.of_layout):
+        with pytest.raises(OptionsError, match="not a pin"):
+            read(str(path), ())
+
+
+def test_make_in_what_is_no_checkout_of_the_layout(tmp_path: Path) -> None:
+    with pytest.raises(
+        TreeError, match="no checkout of PyTorch for the layout c10d-lib: it has no"
+    ):
+        pinning.make(str(tmp_path), SHIPPED[0], "v1", miniature.COMMIT)

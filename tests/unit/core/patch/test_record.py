@@ -34,6 +34,8 @@ def test_round_trip(home: str) -> None:
         {"dpdk": True, "rdma": True},
         {"surprise": 1},
         {"pin": 3},
+        {"pin": "v1\x1b[1m"},
+        {"version": "0.1\nmore"},
     ],
 )
 def test_what_is_not_a_record(change: dict[str, object]) -> None:
@@ -63,6 +65,7 @@ def test_a_record_of_another_version_need_have_nothing_that_this_one_has() -> No
         b"# switchml-patch: []\n",
         b"# switchml-patch: {}\n",
         b"x # switchml-patch: {}\n",
+        b"# switchml-patch: " + b"[" * 100_000,
     ],
 )
 def test_what_is_no_record_at_all(content: bytes) -> None:

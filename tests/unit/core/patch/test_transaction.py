@@ -117,3 +117,39 @@ def test_directories_come_and_go_with_their_files(
     taken = [Change(change.path, change.after, None) for change in made]
     transaction.perform(str(root), taken, ".tmp")
     assert snapshot(root) == before
+
+
+@pytest.mark.parametrize("swapped", ["before", "meanwhile"])
+@pytest.mark.parametrize("change", [Change("a/b/new", None, b"n"), Change("a/old", b"o", None)])
+def test_no_link_is_followed_out_of_the_tree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Change, swapped: str
+) -> None:
+    """Nor if the directory becomes a link while the changes are made."""
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    (outside / "b").mkdir(parents=True)
+    (outside / "old").write_bytes(b"o")
+    (root / "a").mkdir(parents=True)
+    (root / "a" / "old").write_bytes(b"o")
+    (root / "first").write_bytes(b"f")
+
+    def swap() -> None:
+        (root / "a").rename(root / "moved")
+        (root / "a").symlink_to(outside)
+
+    if swapped == "before":
+        swap()
+    else:
+        real = os.replace
+
+        def replace(source: bytes, target: bytes) -> None:
+            real(source, target)
+            monkeypatch.undo()
+            swap()
+
+        monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(TreeError, match=r"^a: is a symbolic link; put the directory itself there$"):
+        transaction.perform(str(root), [Change("first", b"f", b"F"), change], ".tmp")
+    assert sorted(path.relative_to(outside).as_posix() for path in outside.rglob("*")) == [
+        "b", "old",
+    ]  # fmt: skip
+    assert (root / "first").read_bytes() == b"f"
