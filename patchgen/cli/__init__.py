@@ -57,6 +57,8 @@ class Commands(Group):
         """Prepare the environment of imported libraries, and run the program."""
         os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")  # GitPython serves without a git
         os.environ.setdefault("PATH", os.defpath)  # cmake looks there for its own files
+        if not os.environ.get("HOME"):
+            os.environ.pop("HOME", None)  # empty, it would be the root directory
         return super().main(*args, **given)
 
     def invoke(self, ctx: click.Context) -> Any:  # as in click
@@ -72,8 +74,15 @@ class Commands(Group):
                 error = caught
             else:
                 raise
-        say(str(error) if isinstance(error, InterruptedRun) else f"error: {error}")
+        say(_printable(str(error) if isinstance(error, InterruptedRun) else f"error: {error}"))
         return end(error.exit_code)
+
+
+def _printable(text: str) -> str:
+    """Return the lines of a message without what a terminal would obey or cannot show."""
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 def _without_directory(error: BaseException | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from patchgen.cli import path_types
 from patchgen.cli.console import Command, option, print_result, progress
 from patchgen.cli.params import json_option
 from patchgen.errors import OptionsError
@@ -14,7 +15,7 @@ _NUMEL = 1_000_000
 
 
 @click.command(cls=Command)
-@click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path())
+@click.argument("files", nargs=-1, metavar="[FILE]...", type=path_types.Named())
 @click.option(
     "--workers",
     type=click.IntRange(1, _MOST),

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from patchgen.extras.client.fixes import Fix
 
 _LOGGER = logging.getLogger(__name__)
-_source_argument = click.argument("source", metavar="[SOURCE]", required=False, type=click.Path())
+_source_argument = click.argument(
+    "source", metavar="[SOURCE]", required=False, type=path_types.Named()
+)
 _without_option = option(
     "--without", group="Source", multiple=True, metavar="ID",
     help="Fix to leave out. May be repeated.",
@@ -222,7 +224,7 @@ def patch(
 
 
 @client.command(cls=Command)
-@click.argument("home", type=click.Path())
+@click.argument("home", type=path_types.Named())
 @params.json_option
 def status(home: str, *, as_json: bool) -> None:
     """Show what the client library in HOME was built with, and which fixes it has.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from patchgen.cli import path_types
 from patchgen.cli.console import Command, end, print_json
 from patchgen.cli.params import json_option
 from patchgen.errors import CheckError
@@ -21,8 +22,8 @@ _DIGITS = 12  # of a SHA-256 in the table; --json prints all
 
 
 @click.command(cls=Command)
-@click.argument("left", metavar="A.whl", type=click.Path())
-@click.argument("right", metavar="B.whl", type=click.Path())
+@click.argument("left", metavar="A.whl", type=path_types.Named())
+@click.argument("right", metavar="B.whl", type=path_types.Named())
 @json_option
 def compare(left: str, right: str, *, as_json: bool) -> None:
     """Compare two wheels file by file.

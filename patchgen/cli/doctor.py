@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchgen.cli import params
+from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, end, print_result, progress, say_all
 from patchgen.cli.lab_options import CONFIG, lab_options
 from patchgen.cli.params import json_option, simulating_options
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--config",
-    type=click.Path(),
+    type=path_types.Named(),
     metavar="FILE",
     help=f"The switchml.cfg of all ranks. [env: {CONFIG}; default: generated for the simulator, "
     "else where the library looks]",

@@ -23,7 +23,7 @@ def env() -> None:
     "-f",
     "--file",
     "source",
-    type=click.Path(),
+    type=path_types.Named(),
     default=params.ENVIRONMENT_FILE,
     metavar="FILE",
     help="Environment file, in this directory or shipped with the tool: environment.yml has CUDA "

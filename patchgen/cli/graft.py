@@ -38,13 +38,14 @@ def graft() -> None:
     "--source",
     "tree",
     group="Source",
-    type=click.Path(),
+    type=path_types.Named(),
     metavar="TREE",
     help="Source of this torch, patched or not. [default: fetch the files that are needed]",
 )
 @option(
     "--pytorch",
     group="Source",
+    type=path_types.Named(),
     metavar="PIN",
     shell_complete=params.complete_pin,
     help="Pin of this torch if it is not shipped. [default: the pin of the torch's commit]",
@@ -53,7 +54,7 @@ def graft() -> None:
 @option(
     "--cuda-home",
     group=params.PATHS,
-    type=click.Path(exists=True, file_okay=False),
+    type=path_types.Named(exists=True, file_okay=False),
     metavar="DIR",
     envvar="CUDA_HOME",
     help="Directory of CUDA's headers, for CUDA tensors: a toolkit, or NVIDIA's Python packages. "
@@ -99,7 +100,7 @@ def build(
 
 
 @graft.command(cls=Command)
-@click.argument("library", metavar="LIB.so", type=click.Path())
+@click.argument("library", metavar="LIB.so", type=path_types.Named())
 @params.torch_option
 @click.option("--user", is_flag=True, help="Install for this user only.")
 def install(library: str, torch_python: str, *, user: bool) -> None:

@@ -56,6 +56,7 @@ complete_pin = completing(lambda: [pin.name for pin in pins.shipped()])
 pytorch_option = option(
     "--pytorch",
     group="Source",
+    type=path_types.Named(),
     metavar="PIN",
     shell_complete=complete_pin,
     help=f"Version, commit prefix or pin file of PyTorch; switchml-patch pins lists the versions. "
@@ -74,7 +75,7 @@ python_option = click.option(
     help="Build with this interpreter and the compiler on PATH, without conda.",
 )  # fmt: skip
 torch_option = click.option(
-    "--torch", "torch_python", type=click.Path(), default="python3", show_default=True,
+    "--torch", "torch_python", type=path_types.Named(), default="python3", show_default=True,
     metavar="PYTHON", help="Interpreter whose torch is used.",
 )  # fmt: skip
 lock_option = option(
@@ -91,7 +92,7 @@ cache_option = option(
     help="Directory for downloads and reusable builds. [default: switchml-patch under ~/.cache]",
 )  # fmt: skip
 config_option = click.option(
-    "--config", "configs", type=click.Path(exists=True, dir_okay=False), multiple=True,
+    "--config", "configs", type=path_types.Named(exists=True, dir_okay=False), multiple=True,
     metavar="FILE",
     help="The switchml.cfg of a rank; repeat it for each rank. [default: two ranks, with the "
     "simulator or the dummy backend]",
@@ -99,6 +100,7 @@ config_option = click.option(
 without_option = option(
     "--without",
     group="Source",
+    type=path_types.Named(),
     multiple=True,
     callback=lambda _context, _option, given: tuple(os.path.normpath(path) for path in given),
     metavar="PATH",
@@ -122,6 +124,7 @@ _mirror_option = option(
     "--mirror",
     "mirrors",
     group="Source",
+    type=path_types.Named(),
     multiple=True,
     metavar="URL|PATH",
     help="Place to fetch from before the network is tried: a directory of clones named OWNER+NAME, "
@@ -132,7 +135,7 @@ _reference_option = option(
     "references",
     group="Source",
     multiple=True,
-    type=click.Path(),
+    type=path_types.Named(),
     metavar="PATH",
     help="Clone to copy Git objects from; a clone of PyTorch serves its submodules as well. May be "
     "repeated.",
@@ -261,7 +264,7 @@ def _option(variable: Variable) -> Callable[[Command], Command]:
         names = f"{variable.flag}/--no-{variable.field}"
         return option(names, group=LIBRARY, default=None, help=text)
     group = LIBRARY if variable.field in HOMES else PATHS
-    return option(variable.flag, group=group, type=click.Path(), metavar="DIR", help=text)
+    return option(variable.flag, group=group, type=path_types.Named(), metavar="DIR", help=text)
 
 
 def remote_options(command: Command) -> Command:
@@ -382,4 +385,4 @@ def cache(given: str | None) -> str:
         if base.startswith("~"):
             raise OptionsError("HOME is not set; name a cache with --cache or XDG_CACHE_HOME")
         given = os.path.join(base, "switchml-patch")
-    return os.path.normpath(os.path.join(os.getcwd(), given))
+    return os.path.abspath(given)

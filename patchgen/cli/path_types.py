@@ -6,17 +6,34 @@ from typing import Any, Callable
 
 import click
 
+from patchgen.errors import OptionsError
 from patchgen.system import outputs
 
 
 class Named(click.Path):
-    """Path that is not empty, as the unset variable of a script would be."""
+    """Path that is not empty, as the unset variable of a script would be.
+
+    What cannot be read is left to the reader, whose error says more than click's.
+    """
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**{"readable": False, **attributes})
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:  # as in click
-        """Refuse an empty path."""
-        if not value:
-            self.fail("it is empty; name one, or drop the option", param, ctx)
+        """Refuse an empty path.
+
+        Raises:
+            OptionsError: it is empty.
+        """
+        if not value and not (ctx and ctx.resilient_parsing):
+            raise OptionsError(_describe_empty(param))
         return super().convert(value, param, ctx)
+
+
+def _describe_empty(param: Any) -> str:
+    if isinstance(param, click.Option):
+        return f"{'/'.join(param.opts)} is empty; name one, or drop the option"
+    return f"{param.human_readable_name if param else 'a path'} is empty; name one"
 
 
 class _Output(Named):

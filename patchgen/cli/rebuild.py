@@ -24,7 +24,7 @@ _WHEEL_WORK = f"{params.WORK}/rebuild"
 
 
 @click.command(cls=Command)
-@click.argument("target", metavar="FILE|HOME", type=click.Path())
+@click.argument("target", metavar="FILE|HOME", type=path_types.Named())
 @click.option(
     "--provenance",
     "record",
@@ -58,13 +58,14 @@ _WHEEL_WORK = f"{params.WORK}/rebuild"
 @option(
     "--pytorch",
     group="Source",
+    type=path_types.Named(),
     metavar="PIN",
     help="Pin of the source if it is not shipped. [default: the recorded one]",
 )
 @option(
     "--source",
     group="Source",
-    type=click.Path(exists=True, file_okay=False),
+    type=path_types.Named(exists=True, file_okay=False),
     metavar="TREE",
     help="PyTorch source for a graft. [default: fetch the files that are needed]",
 )

@@ -53,12 +53,15 @@ if TYPE_CHECKING:
     help="Variant of SwitchML in the ranks. [default: auto: the installed one, else the plugin]",
 )
 @click.option(
-    "--graft", type=click.Path(), metavar="LIB.so", help="Graft to load; it need not be installed."
+    "--graft",
+    type=path_types.Named(),
+    metavar="LIB.so",
+    help="Graft to load; it need not be installed.",
 )
 @click.option(
     "--config",
     "configs",
-    type=click.Path(),
+    type=path_types.Named(),
     multiple=True,
     metavar="FILE",
     help="The switchml.cfg of each rank, or one for all, in which rank and num_workers are filled "

@@ -64,6 +64,15 @@ def report(error: BaseException) -> str:
 
     Where the log cannot be written, the traceback precedes the line.
     """
+    try:
+        return _report(error)
+    except Exception as problem:  # noqa: BLE001  # of the report itself
+        where = "".join(traceback.format_tb(error.__traceback__))  # code alone, so no secret
+        why = type(problem).__name__
+        return f"{where}error: unexpected {type(error).__name__} (no log: {why})\n"
+
+
+def _report(error: BaseException) -> str:
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     lines = traceback.format_exception_only(type(error), error)
     (what, *_) = next(line for line in lines if not line[:1].isspace()).splitlines()
@@ -140,8 +149,10 @@ def redact(text: str, environ: Mapping[str, str]) -> str:
             continue
         least = _SHORTEST_SECRET if _SECRET_NAME.match(name) else _SHORTEST
         for part in (value, *value.splitlines()):
-            written = {part, repr(part)[1:-1], quote(part, safe="")} if len(part) >= least else ()
-            values.update(dict.fromkeys(written, f"${name}"))
+            if len(part) >= least:
+                quoted = quote(part, safe="", errors="surrogateescape")
+                written = {part, repr(part)[1:-1], paths.describe(part), quoted}
+                values.update(dict.fromkeys(written, f"${name}"))
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value, values[value])
     return text

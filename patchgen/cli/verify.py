@@ -6,18 +6,18 @@ import os
 
 import click
 
-from patchgen.cli import params
+from patchgen.cli import params, path_types
 from patchgen.cli.console import Command, progress, show_checks
 from patchgen.cli.params import json_option
 from patchgen.errors import OptionsError
 
 
 @click.command(cls=Command)
-@click.argument("target", type=click.Path(), metavar="PYTHON|WHEEL")
+@click.argument("target", type=path_types.Named(), metavar="PYTHON|WHEEL")
 @click.option(
     "--python",
     "interpreter",
-    type=click.Path(),
+    type=path_types.Named(),
     metavar="PYTHON",
     help="Interpreter that imports the WHEEL. [default: of the wheel's version, on PATH]",
 )

@@ -153,3 +153,47 @@ def test_the_tracker_of_the_package_is_named(monkeypatch: pytest.MonkeyPatch) ->
     assert find_tracker() == "where you got switchml-patch from"
     about["Project-URL"] = "Issues, https://example.org/issues"
     assert find_tracker() == "at https://example.org/issues"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("FOO", b"caf\xe9/longname"), ("HOME", b"/home/ren\xe9"), ("MY_TOKEN", b"\xff\xfe\xfd\xfc")],
+)
+def test_values_that_are_not_utf_8(tmp_path: Path, name: str, value: bytes) -> None:
+    environ = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    program = PROGRAM.format(error=f"TypeError(__import__('os').environ['{name}'])")
+    program = program.replace('"x?token=hunter2"', f'"x", "--builddir=/" + {os.fsdecode(value)!r}')
+    done = captured(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**environ, name: os.fsdecode(value)},
+    )
+    assert done.returncode == PatchgenError.exit_code
+    assert "Traceback" not in done.stderr
+    (log,) = logs(tmp_path)
+    text = log.read_text()
+    assert f"\nTypeError: ${name}\n" in text
+    assert f"--builddir=/${name}" in text
+
+
+def test_an_error_of_the_report_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("patchgen.cli.unexpected.find_tracker", _fail)
+    text = report(TypeError("a secret"))
+    assert text.endswith("error: unexpected TypeError (no log: LookupError)\n")
+    assert "a secret" not in text
+
+
+def _fail() -> str:
+    raise LookupError
+
+
+def test_the_current_directory_is_gone_and_the_cache_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert "no log" not in report(TypeError("why"))
+    assert len(logs(tmp_path)) == 1
