@@ -7,16 +7,16 @@ import pytest
 from patchgen.core.patch import pins
 from patchgen.core.patch import version as names
 from patchgen.errors import OptionsError
-from patchgen.options import Options, resolve
+from patchgen.options import FLAGS, Options, resolve
 
-FLAGS = ("dpdk", "mlx5", "mlx4", "rdma", "debug")
+NAMES = [flag.field for flag in FLAGS]
 
 
 def valid() -> list[Options]:
     found = []
-    for values in itertools.product((False, True), repeat=len(FLAGS)):
+    for values in itertools.product((False, True), repeat=len(NAMES)):
         try:
-            found.append(resolve(dict(zip(FLAGS, values)), {}, "/dev-root"))
+            found.append(resolve(dict(zip(NAMES, values)), {}, "/dev-root"))
         except OptionsError:
             continue
     return found
