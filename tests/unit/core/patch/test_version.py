@@ -7,16 +7,15 @@ import pytest
 from patchgen.core.patch import pins
 from patchgen.core.patch import version as names
 from patchgen.errors import OptionsError
-from patchgen.options import Options, resolve
-
-FLAGS = ("dpdk", "mlx5", "mlx4", "rdma", "debug")
+from patchgen.options import FLAGS, Options, resolve
 
 
 def valid() -> list[Options]:
+    fields = [flag.field for flag in FLAGS]
     found = []
     for values in itertools.product((False, True), repeat=len(FLAGS)):
         try:
-            found.append(resolve(dict(zip(FLAGS, values)), {}, "/dev-root"))
+            found.append(resolve(dict(zip(fields, values)), {}, "/dev-root"))
         except OptionsError:
             continue
     return found
