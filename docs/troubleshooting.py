@@ -28,6 +28,7 @@ from patchgen.extras.doctor.payload.switchml_doctor.checks import CHECKS
 from patchgen.extras.train.result_text import REASONS
 
 _DOCS = Path(__file__).parent
+_LOWER_CASE = re.compile(r"(?:gRPC|gcc|mkl|nvcc)\b")  # names at the start of a sentence
 ROWS: dict[str, list[dict[str, Any]]] = json.loads(
     (_DOCS / "troubleshooting.json").read_text(encoding="utf-8")
 )
@@ -63,7 +64,9 @@ def rows(kind: str) -> list[Meaning]:
 def sentence(text: str) -> str:
     """Return a part of a message as a sentence, with commands as code; empty for none."""
     named = re.sub(r"(?:: )?(switchml-patch [a-z]+(?: [a-z]+)?)", r" `\1`", text).strip()
-    return f"{named[0].upper()}{named[1:]}." if named else ""
+    if not named or _LOWER_CASE.match(named):
+        return named and f"{named}."
+    return f"{named[0].upper()}{named[1:]}."
 
 
 def of_programs(known: Iterable[Meaning]) -> list[Meaning]:

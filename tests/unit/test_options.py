@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 from support.variables import LISTS, find_unlisted
 
+from patchgen.core import meanings
+from patchgen.core.wheel.check import advice
 from patchgen.errors import OptionsError
-from patchgen.options import REFUSED_IN_HOMES, VARIABLES, resolve
+from patchgen.options import FLAGS, REFUSED_IN_HOMES, VARIABLES, Flag, resolve
 
 
 def test_defaults_are_under_the_current_directory() -> None:
@@ -135,3 +137,11 @@ def test_an_empty_path_on_the_command_line() -> None:
 def test_lists_of_people_have_every_variable() -> None:
     root = Path(__file__).parents[2]
     assert find_unlisted(root) == {name: [] for name in LISTS}
+
+
+@pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.field)
+def test_a_missing_library_of_a_flag_has_advice(flag: Flag) -> None:
+    """Names of packages beside Debian's, which may be empty, and a row of meanings.json."""
+    assert {*flag.libraries} <= {*advice._ELSEWHERE}
+    lines = [f"cannot find -l{name}" for name in flag.libraries]
+    assert [line for line in lines if not meanings.find("build", line)] == []

@@ -9,14 +9,13 @@ from patchgen.core.patch import version as names
 from patchgen.errors import OptionsError
 from patchgen.options import FLAGS, Options, resolve
 
-NAMES = [flag.field for flag in FLAGS]
-
 
 def valid() -> list[Options]:
+    fields = [flag.field for flag in FLAGS]
     found = []
-    for values in itertools.product((False, True), repeat=len(NAMES)):
+    for values in itertools.product((False, True), repeat=len(FLAGS)):
         try:
-            found.append(resolve(dict(zip(NAMES, values)), {}, "/dev-root"))
+            found.append(resolve(dict(zip(fields, values)), {}, "/dev-root"))
         except OptionsError:
             continue
     return found

@@ -125,7 +125,7 @@ def look_at_controller(rank: Any, _ranks: "list[Any]") -> Finding:
 
 
 def look_at_session(rank: Any, ranks: "list[Any]") -> Finding:
-    """Check that the library started, and that the controller accepted this worker."""
+    """Check that the library started, and the controller accepted this worker."""
     words = _failed_start(rank)
     if not words:
         return _good() if _is_past(rank, "start") else Finding(UNKNOWN, "")
@@ -223,10 +223,11 @@ CHECKS = (
         "start the controller, and check controller_ip and controller_port"),
     Check("session", look_at_session, "see the message; the controller serves one job at a time"),
     Check("packets", look_at_packets,
-        "check worker_ip and the card of extra_eal_options: what DPDK drives has to be linked"),
+        "check worker_ip, and the card in extra_eal_options: the port that DPDK uses must have a "
+        "link"),
     Check("answers", look_at_answers,
-        "check the switch's port of this host: is it up, with the MAC of the card, and is the MTU "
-        "of all between as large"),
+        "check the switch's port for this host: it must be up and set to the card's MAC, and "
+        "every device on the way must take packets of this host's MTU"),
     Check("sums", look_at_sums, "end other jobs that use the switch, and use a fixed library"),
 )  # fmt: skip
 
