@@ -29,7 +29,7 @@ struct Request {
 /// Memory of float32 or int32 elements, in which a part of an allreduce is summed.
 struct Memory {
   void* data;
-  std::shared_ptr<void> owner;  // keeps the memory for as long as the library may write to it
+  std::shared_ptr<void> owner;  // keeps the memory for as long as the client library may use it
 };
 
 /// Callbacks for the parts of an allreduce: elements [first, last) of its row, in their order. The
@@ -143,6 +143,6 @@ class Interface {
 }  // namespace switchml_delegate
 
 /// Returns the delegate of this process, or null for a caller that was compiled with another digest
-/// of the library's sources. The library exports nothing else.
+/// of the delegate library's sources. The library exports nothing else.
 extern "C" __attribute__((visibility("default"))) switchml_delegate::Interface*
 switchml_delegate_interface(const char* digest);

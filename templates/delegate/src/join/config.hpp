@@ -42,9 +42,9 @@ bool startsAgain(const switchml::GeneralConfig& config);
 /// True if a controller has to be reached before the context is started again.
 bool hasController(const switchml::Config& config);
 
-/// Reason why the configuration is refused: the library would abort the process, or its answers
-/// would not be sums. Empty if it is not refused.
-std::string refusal(const switchml::Config& config);
+/// Reason why the configuration is refused: the client library would abort the process, or its
+/// answers would not be sums. Empty if it is not refused.
+std::string reasonUnusable(const switchml::Config& config);
 
 /// Terms of this rank, as NAME=VALUE with spaces between them, which must be the same on all ranks:
 /// those of the configuration and of the settings.

@@ -10,14 +10,14 @@
 namespace switchml_delegate {
 namespace {
 
-constexpr std::uint64_t kMostProbed = std::uint64_t{1} << 22;
+constexpr std::uint64_t kMaxProbed = std::uint64_t{1} << 22;
 constexpr unsigned kMantissa = 24;
 
 }  // namespace
 
 std::uint64_t probeNumel(std::uint64_t outstanding, std::uint64_t threads, std::uint64_t unit) {
   const auto units = 2 * std::max(outstanding, threads) + threads;
-  return unit > kMostProbed / units ? kMostProbed : units * unit + 1;
+  return unit > kMaxProbed / units ? kMaxProbed : units * unit + 1;
 }
 
 Probe::Probe(std::uint32_t rank, std::uint32_t ranks, std::uint64_t unit, std::uint64_t seed)

@@ -31,8 +31,8 @@ struct BringUp {
   std::chrono::milliseconds timeout;  // of the group
   std::chrono::milliseconds probing;  // of each sum of the probe; the other ranks wait for both
 
-  /// Connects to the controller's port: the library ends the process, or waits for ever, if it
-  /// cannot.
+  /// Connects to the controller's port: the client library ends the process, or waits for ever, if
+  /// it cannot.
   Capabilities reachController() const;
 
   /// False if the other ranks do not wait as long as waitUntilIdle() takes.

@@ -26,7 +26,7 @@ struct Delegation {
   std::size_t rank;
   std::uint64_t firstSequence = 0;
   std::shared_ptr<Failover> failover;    // null if the group does not fail over
-  std::shared_ptr<Heartbeat> heartbeat;  // null if the library itself learns that a rank is gone
+  std::shared_ptr<Heartbeat> heartbeat;  // null if the client library notices a rank that is gone
 
   bool owns(const void* context) const noexcept;
 

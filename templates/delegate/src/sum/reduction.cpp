@@ -33,9 +33,9 @@ class Reduction {
   }
 
  private:
-  /// Maximum number of jobs in the library: with two, the next one is there when one ends. More
-  /// would only delay the jobs of other calls.
-  static constexpr std::size_t kAhead = 2;
+  /// With two jobs, the client library has the next one when one ends. More would only delay the
+  /// jobs of other calls.
+  static constexpr std::size_t kMaxJobsInLibrary = 2;
 
   /// Elements [first, last) of the row, in memory of the caller.
   struct Part {
@@ -123,7 +123,7 @@ class Reduction {
 
   /// Waits until another job may be submitted.
   void limitAhead() {
-    if (jobs_.size() == kAhead) {
+    if (jobs_.size() == kMaxJobsInLibrary) {
       jobs_.finish();
     }
   }

@@ -30,9 +30,9 @@ constexpr const char* kForked = "SwitchML was started before this process was fo
 /// Any thread may call any function. It has no lock of its own: its members have theirs.
 class Runtime {
  public:
-  /// `before`: that of the process from which this one was forked, or null. Threads of that process
-  /// may have held its locks, so only what has no lock is read.
-  explicit Runtime(const Runtime* before);
+  /// `parent`: the Runtime of the process from which this one was forked, or null. Threads of that
+  /// process may have held its locks, so only members without a lock are read.
+  explicit Runtime(const Runtime* parent);
 
   /// The group that delegates, or null. It is never destroyed.
   const Delegation* group() const noexcept { return group_.load(std::memory_order_acquire); }
