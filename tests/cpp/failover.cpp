@@ -573,10 +573,10 @@ void returnRepeatedly(unsigned seeds) {
     checkSums(ranks, "seed " + std::to_string(seed));
     const auto& first = ranks[0].counters;
     for (const auto& rank : ranks.all) {
-      check(rank->counters.returns == first.returns, "all return, or none");
+      check(rank->counters.resumes == first.resumes, "all return, or none");
     }
-    check(first.failovers == first.returns || first.failovers == first.returns + 1, "failovers");
-    returns += first.returns;
+    check(first.failovers == first.resumes || first.failovers == first.resumes + 1, "failovers");
+    returns += first.resumes;
   }
   check(returns > seeds, "there are so many returns");
 }
@@ -711,7 +711,7 @@ void endOverRing(void (Failover::*end)(const std::string&)) {
   forEach(ranks, [](Rank& rank) { rank.redo(0); });
   first.counters.calls += 3;
   ((*first.failover).*end)("the process is exiting");
-  check(first.counters.since == 0, "no time is counted any more");
+  check(first.counters.startedAtMs == 0, "no time is counted any more");
   first.failover->leave();
   const std::string line = "the process is exiting; 3 allreduces went over Gloo, in ";
   const std::string any = "went over Gloo, in ";

@@ -25,9 +25,10 @@ namespace switchml_delegate {
 /// Failover of one rank. The jobs of a group have numbers 0, 1, 2, ... on all ranks alike.
 ///
 /// While the context runs:
-///   1. admit() gives a job memory for its sum. The library reads the caller's memory and writes to
-///      this memory. So the caller's memory has the input until the job is finished.
-///   2. take() copies the sum to the caller, and the job is finished. Jobs finish in their order.
+///   1. admit() gives a job memory for its sum. The client library reads the caller's memory and
+///      writes to this memory. So the caller's memory has the input until the job is finished.
+///   2. copyOut() copies the sum to the caller, and the job is finished. Jobs finish in their
+///      order.
 ///   3. Job j is admitted when job j - kWindow is finished. The library completes a job when all
 ///      ranks have submitted it. So a rank is at most kWindow finished jobs ahead of another rank.
 ///      Each rank keeps the sums of the kResults jobs that it finished last.
@@ -78,7 +79,7 @@ class Failover {
   static constexpr std::uint64_t kResults = kWindow;
 
   struct Callbacks {
-    /// Stops the context. Sums that the library completes later are not taken.
+    /// Stops the context. Sums that the client library completes later are not used.
     std::function<void(const std::string& reason)> stop;
     /// Copies bytes that do not overlap.
     std::function<void(void* to, const void* from, std::size_t bytes)> copy;
@@ -100,27 +101,28 @@ class Failover {
   Failover& operator=(const Failover&) = delete;
 
   /// Returns memory for the sum of a job, once fewer than kWindow jobs are admitted and not
-  /// finished. The caller keeps the memory for as long as the library may write to it. Returns null
-  /// if the job does not go to the library. `beginsCall`: it is the first job of a call.
+  /// finished. The caller keeps the memory for as long as the client library may write to it.
+  /// Returns null if the job is summed over the ring instead of by the client library.
+  /// `beginsCall`: it is the first job of a call.
   Memory admit(std::uint64_t job, bool beginsCall, std::size_t bytes) EXCLUDES(mutex_);
 
-  /// Copies the sum that the library has completed to `data`, when all jobs before are finished.
-  /// Returns false after a failure: the sum of the library is not to be used.
+  /// Copies the sum that the client library has completed to `data`, when all earlier jobs are
+  /// finished. Returns false after a failure: the library's sum must not be used then.
   bool take(std::uint64_t job, void* data) EXCLUDES(mutex_);
 
   /// Suspends the use of the context, and warns the other ranks.
   void suspend(const std::string& reason) noexcept EXCLUDES(mutex_);
 
-  /// Replaces `data`, the input of a job that was not taken, by the sum. Throws std::runtime_error
-  /// if there is none. `limit` is for each message. `prepare` is called before the data is summed
-  /// over the ring, when no rank can take the library's sum any more.
+  /// Replaces `data`, the input of a job whose sum was not copied out, by the sum. Throws
+  /// std::runtime_error if there is none. `limit` is for each message. `prepare` is called before
+  /// the data is summed over the ring, when no rank can use the client library's sum any more.
   void redo(std::uint64_t job, Element element, void* data, std::uint64_t numel, Milliseconds limit,
             const std::function<void()>& prepare) EXCLUDES(mutex_);
 
   /// Closes the failover, and warns the other ranks at once: they throw as well.
   void abort(const std::string& reason) noexcept EXCLUDES(mutex_);
 
-  /// Closes the failover: ends all waiting, sums nothing any more, and warns nobody.
+  /// Closes the failover: ends all waits, sums nothing any more, and warns no rank.
   void close(const std::string& reason) noexcept EXCLUDES(mutex_);
 
   /// Closes the failover, and releases the connections.
@@ -145,7 +147,7 @@ class Failover {
   /// Memory of a job that is not finished, or was finished last.
   struct Slot {
     /// kFree: of no job, or the sum has been copied to the caller. kPending: the job is admitted.
-    /// kReceived: another rank has sent the sum, which the caller has not taken yet.
+    /// kReceived: another rank has sent the sum, and redo() has not copied it to the caller yet.
     enum class Use : std::uint8_t { kFree, kPending, kReceived };
 
     Use use = Use::kFree;
@@ -166,6 +168,22 @@ class Failover {
   static Slot& slotOf(Slots& slots, std::uint64_t job) { return slots.at(job % slots.size()); }
   bool isResumeAttempt(std::uint64_t call) const;
 
+  // Parts of admit(). `lock` holds mutex_.
+
+  /// Waits until the slot of the job is free, or until the context has failed and the ranks sum
+  /// over the ring.
+  void waitForSlot(MutexLock& lock, std::uint64_t job) REQUIRES(mutex_);
+
+  /// Counts a call that begins after a failure. Returns true if it makes a resume attempt.
+  bool countCall() REQUIRES(mutex_);
+
+  /// Waits until all jobs before this one are finished over the ring, or the failover is closed.
+  void waitForEarlierJobs(MutexLock& lock, std::uint64_t job) REQUIRES(mutex_);
+
+  /// Gives the job its slot. `larger` replaces the memory of a slot that is too small.
+  Memory fillSlot(std::uint64_t job, bool beginsCall, std::size_t bytes, Memory larger)
+      REQUIRES(mutex_);
+
   /// Closes the failover, and returns the state before. The successor receives `finalWarning`,
   /// unless it is empty, before messages to it are ended.
   State shutDown(std::string reason, const std::string& finalWarning) noexcept EXCLUDES(mutex_);
@@ -183,8 +201,8 @@ class Failover {
 
   void receiveWarning();
 
-  /// Receives the warnings of the predecessor, whatever this rank does. Runs in the thread
-  /// swml-warnings, until the failover is closed or the predecessor is gone.
+  /// Receives the warnings of the predecessor, independently of this rank's calls. Runs in the
+  /// thread swml-warnings, until the failover is closed or the predecessor is gone.
   void receiveWarnings() EXCLUDES(mutex_);
 
   /// Recovers each time that this rank has warned its successor, and was warned. Runs in the thread
@@ -226,11 +244,11 @@ class Failover {
   std::uint64_t next_ GUARDED_BY(mutex_) = 0;      // next job of the ring
   std::uint64_t failures_ GUARDED_BY(mutex_) = 0;  // after which the ring was used
   std::uint64_t calls_ GUARDED_BY(mutex_) = 0;     // since the last of them
-  bool attempts_ GUARDED_BY(mutex_) = true;        // false: a rank would refuse each attempt
+  bool mayResume_ GUARDED_BY(mutex_) = true;       // false: a rank would refuse each attempt
 
-  Warning incoming_;  // of the thread swml-warnings, which alone reads it
-  // Of the last failure. Gloo reads it without the mutex, since it is constant from kSuspended on
-  // until the state is kRunning again.
+  Warning incoming_;  // Gloo writes it; only the thread swml-warnings reads it
+  // Warning of the newest failure. Gloo reads it without the mutex: it is constant from kSuspended
+  // on, until the state is kRunning again.
   Warning cause_ GUARDED_BY(mutex_);
   PendingTransfer receiving_;
   PendingTransfer sending_;

@@ -12,7 +12,8 @@
 
 namespace switchml_delegate {
 
-/// Each channel has one kind of message. Nobody receives on kPolls.
+/// Each channel has one kind of message. No rank receives on kPolls: a send there only tests the
+/// connection.
 enum Channel : unsigned { kWarnings, kRecoveries, kHeartbeats, kPolls };
 
 /// Sent to the successor by a rank that fails, is warned, or aborts.

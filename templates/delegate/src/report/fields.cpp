@@ -182,7 +182,7 @@ const ReportField kFields[] = {
      }},
     {"failover.returns", "switchml_returns_total", FieldKind::kCounter, "",
      "Failures after which the ranks have returned to SwitchML.",
-     [](const FieldSource& from) -> FieldValue { return from.statistics.failover.returns.load(); }},
+     [](const FieldSource& from) -> FieldValue { return from.statistics.failover.resumes.load(); }},
     {"failover.reason", "", FieldKind::kText, "",
      "First rank that noticed the newest failure, and the reason.",
      [](const FieldSource& from) -> FieldValue { return from.state.failure; }},
