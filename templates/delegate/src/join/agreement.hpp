@@ -55,8 +55,8 @@ Record decide(const std::vector<Record>& all);
 ///   - rank 0 writes in 1 the name of the new call below the earlier one as well, and a decision if
 ///     the earlier call has none, so that no rank waits there for ever;
 ///   - a rank that does not find its own nonce in 6 has read an earlier call. It reads the name of
-///     the next one, and goes on with 3. If rank 0 of this attempt has given up before the rank
-///     came, there is no next one, and the rank throws.
+///     the next one, and continues with 3. If rank 0 of this attempt has stopped waiting before the
+///     rank came, there is no next one, and the rank throws.
 ///
 ///     no call ──▶ called ──▶ recorded ──▶ decided ──▶ recorded ──▶ ...
 ///                   ▲            │            └──▶ missing: throws

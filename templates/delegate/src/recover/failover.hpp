@@ -131,8 +131,8 @@ class Failover {
  private:
   /// kRunning: the context is used. kSuspended: it has failed. kWarned: the successor is warned.
   /// kRing: the ranks sum over the ring. From kClosing on all calls throw; in kClosed the other
-  /// ranks are warned as well. kLeaving and kLeft: kClosing and kClosed after close(), when nobody
-  /// waits for the connections any more.
+  /// ranks are warned as well. kLeaving and kLeft: kClosing and kClosed after close(), when no
+  /// thread waits for a message any more.
   enum class State : std::uint8_t {
     kRunning,
     kSuspended,

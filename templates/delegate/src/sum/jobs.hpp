@@ -37,8 +37,8 @@ class Jobs {
   /// Called once for each job, when it has finished or failed.
   void end(std::uint64_t job, End end) noexcept EXCLUDES(mutex_);
 
-  /// Waits until all earlier jobs have ended; returns when that was. Returns the time of now after
-  /// abort().
+  /// Waits until all earlier jobs have ended; returns the time at which they had. After abort(),
+  /// returns the present time. Without a limit of its own: each earlier job has one.
   Clock::time_point turn(std::uint64_t job) EXCLUDES(mutex_);
 
   /// Waits for the end of a job. Returns kNone at the deadline, after abort(), or when `isLost`,
