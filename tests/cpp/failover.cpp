@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -697,6 +698,26 @@ void closeInReturn() {
   check(said.find("returns") == std::string::npos, "it does not return: " + said);
 }
 
+/// The same where it is closed when the last message of the agreement has arrived.
+void closeBeforeReturn() {
+  Ranks ranks(2, 3, returning);
+  auto& closed = ranks[0];
+  closed.onResume = [] { check(false, "a closed group does not return"); };
+  closed.failover->suspend("the library died");
+  forEach(ranks, [&closed](Rank& rank) {
+    until([&] { return rank.stopped.load(); });
+    rank.goOverRing({0, 1});
+    if (&rank == &closed) {
+      Wires::onArrival = [&closed, waits = 2 * returning(closed).size()]() mutable {
+        if (--waits == 0) {
+          closed.failover->close("aborted");
+        }
+      };
+    }
+    check(rank.submit(2) == (rank.number != 0), "all ranks return but the closed one");
+  });
+}
+
 /// A group that ends while its ranks go over the ring says so once, also at the end of a process.
 void endOverRing(void (Failover::*end)(const std::string&)) {
   Ranks ranks(2, 1);
@@ -989,6 +1010,63 @@ void keepWindow() {
   submitting.join();
 }
 
+/// The connections stay while a message over them begins, also if no thread waits for it yet.
+void releaseInExchange() {
+  struct Connections {
+    std::atomic<bool> used{false};
+    ~Connections() { check(!used, "connections that are used are not released"); }
+  };
+  std::promise<void> begun;
+  Ring ring;
+  ring.receive = [&begun, connections = std::make_shared<Connections>()](
+                     unsigned /*channel*/, void* /*data*/, std::size_t /*bytes*/) {
+    const auto own = connections.get();
+    own->used = true;
+    begun.set_value();
+    std::this_thread::sleep_for(milliseconds(50));
+    own->used = false;
+    return Transfer{[](milliseconds /*limit*/) { return true; }, [] {}};
+  };
+  ring.send = [](unsigned /*channel*/, const void* /*data*/, std::size_t /*bytes*/) {
+    return Transfer{[](milliseconds /*limit*/) { return true; }, [] {}};
+  };
+  switchml_delegate::RingCollectives collectives(std::move(ring), switchml_delegate::kRecoveries, 0,
+                                                 2);
+  const auto connect = [&] { return thrown([&] { collectives.connect(kLimit); }); };
+  std::thread connecting([&] { check(!connect().empty(), "the collective ends"); });
+  begun.get_future().wait();
+  collectives.release();
+  connecting.join();
+  check(!connect().empty(), "no collective begins after that");
+}
+
+/// A group that ends while a thread suspends it has its connections until the warning is sent.
+void leaveInSuspend() {
+  Wires wires(2);
+  FailoverCounters counters;
+  std::atomic<bool> sent{false};
+  std::promise<void> stopping;
+  auto ring = wires.of(0);
+  ring.send = [&sent, send = ring.send](unsigned channel, const void* data, std::size_t bytes) {
+    sent = true;
+    return send(channel, data, bytes);
+  };
+  Failover failover(
+      ring, 0, 2, kLimit,
+      {[&stopping](const std::string& /*reason*/) {
+         stopping.set_value();
+         std::this_thread::sleep_for(milliseconds(50));
+       },
+       [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); },
+       [](const std::string& /*line*/) {}},
+      counters);
+  std::thread suspending([&failover] { failover.suspend("the library died"); });
+  stopping.get_future().wait();
+  failover.leave();
+  check(sent, "the warning is sent before the connections are released");
+  suspending.join();
+}
+
 /// A rank that ends before the others is no failure of theirs.
 void endEarly() {
   Ranks ranks(2, 1);
@@ -1018,6 +1096,7 @@ int main(int argc, char** argv) {
     attemptLater();
     copySlowly();
     closeInReturn();
+    closeBeforeReturn();
     failBeforeOthersReturn();
     endOverRing(&Failover::close);
     endOverRing(&Failover::abort);
@@ -1050,6 +1129,8 @@ int main(int argc, char** argv) {
     failToStop();
     hearNoise();
     timeOutSum();
+    releaseInExchange();
+    leaveInSuspend();
     endEarly();
   } else {
     check(false, "usage: failover states RANKS|window|moments SEEDS|returns SEEDS|gone");

@@ -207,7 +207,7 @@ void Failover::leave() noexcept {
     }
   }
   MutexLock lock(mutex_);
-  changed_.wait(lock, [this]() REQUIRES(mutex_) { return isFinished(); });
+  changed_.wait(lock, [this]() REQUIRES(mutex_) { return isFinished() && !suspending_; });
   slots_ = {};
   lock.unlock();
   receiving_.end();
@@ -274,17 +274,18 @@ void Failover::suspend(const Warning& warning) noexcept {
   }
   state_ = State::kSuspended;
   cause_ = warning;
+  suspending_ = true;
   lock.unlock();
   changed_.notify_all();
   counters_.begin();
   try {
     callbacks_.stop(causeText(warning));
+    sending_.begin([this] { return ring_.send(kWarnings, &cause_, sizeof cause_); });
   } catch (const std::exception& error) {  // no memory: warn the successor all the same
     fail(reasonOf(error));
-    return;
   }
-  sending_.begin([this] { return ring_.send(kWarnings, &cause_, sizeof cause_); });
   lock.lock();
+  suspending_ = false;
   state_ = state_ == State::kSuspended ? State::kWarned : state_;
   changed_.notify_all();
 }
@@ -478,9 +479,14 @@ void Failover::attemptResume(std::uint64_t job, std::uint64_t call) {
 }
 
 bool Failover::resume(std::uint64_t job) {
-  callbacks_.resume();
   MutexLock lock(mutex_);
   if (state_ != State::kRing) {
+    return false;
+  }
+  lock.unlock();
+  callbacks_.resume();
+  lock.lock();
+  if (state_ != State::kRing) {  // closed meanwhile
     return false;
   }
   counters_.end();

@@ -67,7 +67,8 @@ namespace switchml_delegate {
 /// and three ranks.
 ///
 /// One thread at a time calls admit(), in the order of the jobs. Any thread calls the other
-/// functions. The callbacks, and Gloo, are called without the mutex.
+/// functions. leave() is the last call that begins: calls in progress end, most of them by an
+/// exception. The callbacks, and Gloo, are called without the mutex.
 class Failover {
  public:
   using Memory = std::shared_ptr<std::uint64_t[]>;
@@ -125,7 +126,7 @@ class Failover {
   /// Closes the failover: ends all waits, sums nothing any more, and warns no rank.
   void close(const std::string& reason) noexcept EXCLUDES(mutex_);
 
-  /// Closes the failover, and releases the connections.
+  /// Closes the failover, waits until no thread uses the connections, and releases them.
   void leave() noexcept EXCLUDES(mutex_);
 
  private:
@@ -238,6 +239,7 @@ class Failover {
   std::optional<Warning> warning_ GUARDED_BY(mutex_);  // received, and not recovered from yet
   std::string lost_ GUARDED_BY(mutex_);                // why no more warnings can be received
   std::string closeReason_ GUARDED_BY(mutex_);
+  bool suspending_ GUARDED_BY(mutex_) = false;  // a thread stops the context and sends the warning
   Slots slots_ GUARDED_BY(mutex_);
   std::uint64_t admitted_ GUARDED_BY(mutex_) = 0;  // number of jobs
   std::uint64_t finished_ GUARDED_BY(mutex_) = 0;  // number of jobs; constant while suspended

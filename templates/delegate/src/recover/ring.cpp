@@ -96,7 +96,7 @@ void RingCollectives::release() noexcept {
   MutexLock lock(mutex_);
   released_ = true;
   changed_.notify_all();
-  changed_.wait(lock, [this]() REQUIRES(mutex_) { return deadline_ == kNever; });
+  changed_.wait(lock, [this]() REQUIRES(mutex_) { return !exchanging_; });
   lock.unlock();
   if (thread_.joinable()) {
     thread_.join();
@@ -104,17 +104,29 @@ void RingCollectives::release() noexcept {
   ring_ = {};
 }
 
-/// Ends both transfers of an exchange, however it ends.
-class RingCollectives::EndOfExchange {
+/// Keeps the connections from release() during an exchange. Ends both transfers when the exchange
+/// returns or throws.
+class RingCollectives::ExchangeInProgress {
  public:
-  explicit EndOfExchange(RingCollectives& ring) : ring_(ring) {}
-  ~EndOfExchange() {
+  explicit ExchangeInProgress(RingCollectives& ring) : ring_(ring) {
+    const MutexLock lock(ring_.mutex_);
+    if (ring_.released_) {
+      throw std::runtime_error("the connections are released");
+    }
+    ring_.exchanging_ = true;
+  }
+  ~ExchangeInProgress() {
     ring_.in_.transfer.end();
     ring_.out_.transfer.end();
-    ring_.setDeadline(kNever);
+    const MutexLock lock(ring_.mutex_);
+    ring_.exchanging_ = false;
+    ring_.deadline_ = kNever;
+    if (ring_.released_) {
+      ring_.changed_.notify_all();
+    }
   }
-  EndOfExchange(const EndOfExchange&) = delete;
-  EndOfExchange& operator=(const EndOfExchange&) = delete;
+  ExchangeInProgress(const ExchangeInProgress&) = delete;
+  ExchangeInProgress& operator=(const ExchangeInProgress&) = delete;
 
  private:
   RingCollectives& ring_;
@@ -122,7 +134,7 @@ class RingCollectives::EndOfExchange {
 
 void RingCollectives::exchange(Buffer out, Buffer in, Milliseconds limit, std::size_t step) {
   const auto deadline = Clock::now() + limit + static_cast<Milliseconds::rep>(step) * kHopLimit;
-  const EndOfExchange atEnd(*this);
+  const ExchangeInProgress inProgress(*this);
   if (in.bytes != 0) {
     in_.transfer.begin([&] { return ring_.receive(channel_, in.data, in.bytes); });
   }
@@ -161,7 +173,7 @@ void RingCollectives::await(Direction& direction, std::size_t rank, Clock::time_
 void RingCollectives::setDeadline(Clock::time_point deadline) {
   const MutexLock lock(mutex_);
   deadline_ = deadline;
-  if (deadline_ < wakesAt_ || released_) {
+  if (deadline_ < wakesAt_) {
     changed_.notify_all();
   }
 }

@@ -68,7 +68,8 @@ class RingCollectives {
   /// Ends the collective that has begun, and all later ones.
   void abort() noexcept;
 
-  /// Releases the connections, once the collective that has begun has ended.
+  /// Aborts, waits until no exchange uses the connections, and releases them. Later collectives
+  /// throw.
   void release() noexcept;
 
  private:
@@ -86,7 +87,7 @@ class RingCollectives {
     std::atomic<bool> closed{false};
   };
 
-  class EndOfExchange;
+  class ExchangeInProgress;
 
   std::size_t successor() const { return (rank_ + 1) % size_; }
   std::size_t behind(std::size_t ranks) const { return (rank_ + 2 * size_ - ranks) % size_; }
@@ -129,6 +130,7 @@ class RingCollectives {
   Condition changed_;
   Clock::time_point deadline_ GUARDED_BY(mutex_) = kNever;  // of the exchange that has begun
   Clock::time_point wakesAt_ GUARDED_BY(mutex_) = kNever;   // the thread swml-ring
+  bool exchanging_ GUARDED_BY(mutex_) = false;
   bool released_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
