@@ -201,3 +201,7 @@ def test_a_group_that_ends_while_it_is_made(program: Path, tmp_path: Path) -> No
 )
 def test_stderr_that_nobody_reads(program: Path, env: dict[str, str], tmp_path: Path) -> None:
     run(program, "unread", 2, tmp_path, env={-1: env})
+
+
+def test_stderr_that_nobody_reads_without_the_library(program: Path, tmp_path: Path) -> None:
+    run(program, "unheard", 1, tmp_path, env={0: {"NO_LIBRARY": "libgone.so.1"}})
