@@ -1,13 +1,17 @@
 // States of the delegate's classes, one by one, with a context of one rank.
 #include <switchml/context.h>
 
+#include <cstdint>
 #include <future>
+#include <memory>
 #include <string>
 
 #include "SwitchMLAllreduce.hpp"
 #include "check.hpp"
+#include "sum/pending_jobs.hpp"
 #include "sum/runtime.hpp"
 #include "threads.hpp"
+#include "wires.hpp"
 
 namespace {
 
@@ -50,6 +54,41 @@ void turns() {
   state.renew();
   order.skip();
   order.await(order.take(1), state);
+}
+
+/// The threads behind a job that has failed are not let in, in whatever order they wake.
+void outOfTurn() {
+  static auto& runtime = *new Runtime(nullptr);  // its values stay for good
+  wires::Wires wires(2);
+  FailoverCounters counters;
+  Delegation group;
+  group.failover = std::make_shared<Failover>(
+      wires.of(0), 0, 2, kEnough,
+      Failover::Callbacks{[](const std::string& /*reason*/) {},
+                          [](void* /*to*/, const void* /*from*/, std::size_t /*bytes*/) {},
+                          [](const std::string& /*line*/) {}},
+      counters);
+  runtime.state.fail("lost");
+  PendingJobs jobs(runtime, group, 1, 1, {});
+  constexpr auto kTooMuch = std::uint64_t{1} << 50U;  // there is no memory to admit such a job
+  const auto error = thrown([&jobs] {
+    jobs.submit({"allreduce", nullptr, kTooMuch, Element::kInt32, nullptr});
+  });
+  check(error == std::string(kAllreduceFailed) + "lost", error);
+}
+
+/// Answers to the last packets of a rank may arrive for ten seconds after it was found to be gone.
+void lastAnswers() {
+  using std::chrono::seconds;
+  GoneRank gone;
+  const auto begun = Library::Clock::now();
+  check(!gone.note(Heartbeat::kNobody, begun), "nobody is gone");
+  const auto ended = begun + seconds(30);
+  check(!gone.note(1, ended) && gone.rank() == 1, "it has just ended");
+  check(!gone.note(1, ended + seconds(9)), "answers may be on their way");
+  check(gone.note(1, ended + seconds(10)), "none will arrive");
+  check(!gone.note(Heartbeat::kNobody, ended + seconds(11)), "it is back");
+  check(!gone.note(1, ended + seconds(12)), "it has just ended again");
 }
 
 void starts() {
@@ -124,5 +163,7 @@ void checkStates() {
   leaves();
   states();
   turns();
+  outOfTurn();
+  lastAnswers();
   starts();
 }
