@@ -1132,6 +1132,25 @@ void waiting(const Rank& me) {
   std::this_thread::sleep_for(milliseconds(me.rank == 0 ? 500 : 4000));
 }
 
+/// The program ends while a thread ends the group or aborts it, which takes a while. As Python, the
+/// process is aborted where the thread comes back.
+void leaving(const Rank& me) {
+  static auto& group = *new Group(me.group("leaving"));
+  me.sum(group, 3, true);
+  static auto& inside = *new std::promise<void>;
+  std::thread([] {
+    const auto pause = [] {
+      inside.set_value();
+      std::this_thread::sleep_for(milliseconds(300));
+    };
+    const bool aborts = std::getenv("ABORTS") != nullptr;
+    aborts ? DirectoryStore::onAccess("ring/", pause) : void(DirectoryRing::onAbort = pause);
+    aborts ? group.abort() : group.leave();
+    std::abort();
+  }).detach();
+  inside.get_future().wait();
+}
+
 /// A job is not handed over on one rank, with many calls in flight: the next one does not take its
 /// place.
 void lost(const Rank& me, Group& group) {
@@ -1279,6 +1298,7 @@ int main(int argc, char** argv) {
       {"interrupted", delegating<interrupted>},
       {"kept", delegating<kept>},
       {"late", delegating<late>},
+      {"leaving", leaving},
       {"locked", delegating<locked>},
       {"lost", delegating<lost>},
       {"measured", measured},

@@ -161,6 +161,7 @@ class DelegateImpl final : public Interface {
   }
 
   void leave(const void* context) noexcept override {
+    const auto barrier = processShutdown.barrier();
     auto* const found = ownProcess();
     if (found == nullptr) {
       return;
@@ -188,6 +189,7 @@ class DelegateImpl final : public Interface {
   }
 
   void abort(const void* context) noexcept override {
+    const auto barrier = processShutdown.barrier();
     if (delegates(context)) {
       ownProcess()->runtime.fail(textOrNone([] { return kGroupAborted; }));
     }

@@ -177,6 +177,18 @@ def test_ranks_that_cannot_be_connected(program: Path, tmp_path: Path) -> None:
     assert "; rank 0: the ranks cannot be connected: rank 1 is gone" in output[0]
 
 
+@pytest.mark.parametrize("program", BUILDS, indirect=True)
+@pytest.mark.parametrize("env", [{}, {"ABORTS": "1"}])
+def test_an_exit_while_a_thread_ends_the_group(
+    program: Path, env: dict[str, str], tmp_path: Path
+) -> None:
+    """The thread does not come back while the context stops."""
+    faults = {"FAULT": "slow-stop", "FAULT_MS": "1500", "SWITCHML_FAILOVER": "1"}
+    # Nobody joins the threads of a group that has not ended.
+    sanitizer = {"TSAN_OPTIONS": "halt_on_error=1 report_thread_leaks=0"}
+    run(program, "leaving", 2, tmp_path, env={-1: {**env, **faults, **sanitizer}})
+
+
 def test_a_sum_of_a_static_destructor(program: Path, tmp_path: Path) -> None:
     run(program, "buried", 2, tmp_path)
 
