@@ -1151,6 +1151,25 @@ void leaving(const Rank& me) {
   inside.get_future().wait();
 }
 
+/// The program ends while a thread starts the context, for the first time or, with AGAIN, anew.
+void starting(const Rank& me) {
+  contextRuns();  // makes the context, so it is destroyed after `late`
+  static const struct Late {
+    ~Late() { check(!contextRuns(), "no static object is destroyed under a context that runs"); }
+  } late;
+  if (std::getenv("AGAIN") != nullptr) {
+    auto group = me.group("failed");
+    me.sum(group, 1, true);
+    group.abort();
+  }
+  until([] { return !contextRuns(); });
+  std::thread([me] {
+    me.group("starting");
+    std::abort();  // as Python, where the thread comes back
+  }).detach();
+  until(contextRuns);
+}
+
 /// A job is not handed over on one rank, with many calls in flight: the next one does not take its
 /// place.
 void lost(const Rank& me, Group& group) {
@@ -1318,6 +1337,7 @@ int main(int argc, char** argv) {
       {"returned", returned},
       {"overflowed", overflowed},
       {"sized", sized},
+      {"starting", starting},
       {"taken", taken},
       {"tardy", delegating<tardy>},
       {"unheard", unheard},

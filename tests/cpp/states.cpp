@@ -2,9 +2,11 @@
 #include <switchml/context.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "SwitchMLAllreduce.hpp"
 #include "check.hpp"
@@ -91,6 +93,43 @@ void lastAnswers() {
   check(!gone.note(1, ended + seconds(12)), "it has just ended again");
 }
 
+void setFault(const char* fault, const char* milliseconds) {
+  setenv("FAULT", fault, 1);
+  setenv("FAULT_MS", milliseconds, 1);
+}
+
+/// Other code stops the context while a job is submitted to it. The thread of that context is late,
+/// and does not stop the next one while that starts.
+void startBehindALateThread(Library& library, const switchml::Config& config) {
+  check(library.start(config, kEnough).empty(), "started");
+  setFault("slow-job", "300");
+  std::thread submitting([&library] {
+    const auto word = std::make_shared<int>(0);
+    Library::JobPtr job;
+    library.submit(word, word, 1, Element::kInt32, job);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until it is in the library
+  switchml::Context::GetInstance().Stop();
+  library.stop(library.epoch());
+  setFault("slow-end", "500");
+  check(library.start(config, kEnough).empty() && contextRuns(), "started behind it");
+  submitting.join();
+  library.stop(library.epoch());
+  check(library.stoppedWithin(kEnough, library.epoch()), "stopped");
+}
+
+/// The process exits during a start.
+void retireInStart(Library& library, const switchml::Config& config) {
+  setFault("slow-end", "300");
+  auto start = std::async(std::launch::async, [&] { return library.start(config, kEnough); });
+  until(contextRuns);
+  check(library.state() == State::kStarting && !library.retire({}), "a stop waits for the start");
+  check(library.retire(kEnough) && !contextRuns(), "it was stopped after its start");
+  check(!start.get().empty() && library.state() == State::kStopped, "a start that was in vain");
+  check(!library.start(config, kEnough).empty(), "no other one");
+  unsetenv("FAULT");
+}
+
 void starts() {
   switchml::Config config;
   check(config.LoadFromFile("switchml.cfg"), "a configuration");
@@ -129,6 +168,8 @@ void starts() {
   check(memory.expired(), "memory is let go once the job has finished");
   library.stop(2);
   check(library.stoppedWithin(kEnough, 2), "stopped again");
+  startBehindALateThread(library, config);
+  retireInStart(library, config);
 }
 
 /// Two callers end the same group, again and again.
@@ -158,6 +199,10 @@ void leaves() {
 }
 
 }  // namespace
+
+bool contextRuns() {
+  return switchml::Context::GetInstance().GetContextState() == switchml::Context::RUNNING;
+}
 
 void checkStates() {
   leaves();

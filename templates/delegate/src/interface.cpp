@@ -37,10 +37,8 @@ struct Process final : public Shutdown::Participant {
   void writeLastMetrics(std::chrono::milliseconds limit) noexcept override { report.end(limit); }
   bool ownsContext() noexcept override { return !runtime.library.lost(); }
   bool stop(std::chrono::milliseconds limit) noexcept override {
-    const auto epoch = runtime.library.epoch();
-    runtime.library.retire();
     runtime.close(textOrNone([] { return "the process is exiting"; }));
-    return runtime.library.stoppedWithin(limit, epoch);
+    return runtime.library.retire(limit);
   }
 
   Runtime runtime;

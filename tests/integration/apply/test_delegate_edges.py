@@ -19,6 +19,8 @@ from patchgen.system.ports import free_port
 
 GLOO = f"{messages.STAYS}: "
 REQUIRE = {"SWITCHML_REQUIRE": "1"}
+FAKE = {"SWITCHML_ALLOW_FAKE_SUMS": "1"}
+"""A rank sums alone."""
 
 
 @pytest.fixture(scope="session", params=["address"])
@@ -175,6 +177,16 @@ def test_ranks_that_cannot_be_connected(program: Path, tmp_path: Path) -> None:
     output = run(program, "refused", 2, tmp_path, env=env, timeout_ms=12_000)
     assert f"{GLOO}rank 1: the ranks cannot be connected: rank 0 is gone" in output[0]
     assert "; rank 0: the ranks cannot be connected: rank 1 is gone" in output[0]
+
+
+@pytest.mark.parametrize("program", BUILDS, indirect=True)
+@pytest.mark.parametrize("env", [{}, {"AGAIN": "1"}])
+def test_an_exit_while_the_context_starts(
+    program: Path, env: dict[str, str], tmp_path: Path
+) -> None:
+    """The start ends, and the context stops, before static objects are destroyed."""
+    faults = {"FAULT": "slow-end", "FAULT_MS": "400"}
+    run(program, "starting", 1, tmp_path, env={-1: {**env, **faults, **FAKE}})
 
 
 @pytest.mark.parametrize("program", BUILDS, indirect=True)
