@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <exception>
@@ -25,18 +26,21 @@ using std::chrono::milliseconds;
 constexpr const char* kName = "libswitchml_delegate.so";
 
 /// Writes a line to stderr, in pieces that a pipe takes at once. Drops the rest after a second
-/// without a reader.
+/// without a reader; no later line waits until one has been written. Any thread calls it.
 void print(const std::string& line) {
+  static std::atomic<bool> stuck{false};
   const auto whole = "switchml: " + line + '\n';
   pollfd entry{STDERR_FILENO, POLLOUT, 0};
-  for (std::size_t begin = 0; begin < whole.size() && poll(&entry, 1, 1000) > 0;) {
+  std::size_t begin = 0;
+  while (begin < whole.size() && poll(&entry, 1, stuck ? 0 : 1000) > 0) {
     const auto size = std::min<std::size_t>(whole.size() - begin, PIPE_BUF);
     const auto written = write(STDERR_FILENO, whole.data() + begin, size);
     if (written < 0 && errno != EINTR) {
-      return;
+      break;
     }
     begin += written > 0 ? static_cast<std::size_t>(written) : 0;
   }
+  stuck = begin < whole.size();
 }
 
 bool isSet(const char* name) {

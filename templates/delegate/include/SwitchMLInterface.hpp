@@ -88,7 +88,8 @@ constexpr const char* kAllreduceFailed = "SwitchML allreduce failed: ";
 constexpr const char* kGroupAborted = "the process group was aborted";
 
 /// The delegate of a process. A `context` is one of a process group's contexts. Any thread may call
-/// any function; reduce(), join() and leave() wait for other ranks.
+/// any function. reduce() and join() wait for other ranks; abort() for up to 2 s for its warning to
+/// the successor; leave() for this rank's helper threads.
 class Interface {
  public:
   /// True while the process group that owns `context` delegates. Lock-free.

@@ -13,8 +13,8 @@ constexpr std::chrono::milliseconds kLongestRestart = std::chrono::seconds(45);
 
 ResumeRefusal refusalOf(const Capabilities& found) { return ResumeRefusal{found.detail}; }
 
-/// Waits for the stop of the context, then until its controller is there and no packet is under
-/// way.
+/// Waits until the context has stopped, connects to its controller, and sleeps until packets of the
+/// stopped context have left the network.
 ResumeRefusal prepare(const BringUp& bringUp) {
   auto& library = bringUp.runtime.library;
   static_cast<void>(

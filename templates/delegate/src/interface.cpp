@@ -37,10 +37,8 @@ struct Process final : public Shutdown::Participant {
   void writeLastMetrics(std::chrono::milliseconds limit) noexcept override { report.end(limit); }
   bool ownsContext() noexcept override { return !runtime.library.lost(); }
   bool stop(std::chrono::milliseconds limit) noexcept override {
-    const auto epoch = runtime.library.epoch();
-    runtime.library.retire();
     runtime.close(textOrNone([] { return "the process is exiting"; }));
-    return runtime.library.stoppedWithin(limit, epoch);
+    return runtime.library.retire(limit);
   }
 
   Runtime runtime;
@@ -161,6 +159,7 @@ class DelegateImpl final : public Interface {
   }
 
   void leave(const void* context) noexcept override {
+    const auto barrier = processShutdown.barrier();
     auto* const found = ownProcess();
     if (found == nullptr) {
       return;
@@ -188,6 +187,7 @@ class DelegateImpl final : public Interface {
   }
 
   void abort(const void* context) noexcept override {
+    const auto barrier = processShutdown.barrier();
     if (delegates(context)) {
       ownProcess()->runtime.fail(textOrNone([] { return kGroupAborted; }));
     }

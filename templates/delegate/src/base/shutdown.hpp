@@ -9,14 +9,15 @@ namespace switchml_delegate {
 
 /// Ends the delegate when the process exits. There is one for a process and its forked children.
 ///
-/// exit() calls run() in its own thread, before it destroys the client library's static objects:
-/// they were made before contextStarted() was called.
+/// exit() calls run() in its own thread, before it destroys the static objects that were made
+/// before a call of contextStarts(). Those of the client library are made before its first start,
+/// and during it.
 ///
 ///   1. Note the status, and the sequence number that the next call takes. From here on, a thread
 ///      whose call began before the exit stays in its Barrier: Python would end the process with
-///      SIGABRT if the thread came back. If something waits for that thread, the Barrier ends the
-///      process after Limits::held. A call that is made later, as by the destructor of a static
-///      object, returns.
+///      SIGABRT if the thread came back. The Barrier ends the process after Limits::held if it
+///      still runs then. A call that is made later, as by the destructor of a static object,
+///      returns.
 ///   2. Write the metrics for the last time, within Limits::metrics.
 ///   3. Fail all calls, and stop the context, within Limits::stop.
 ///   4. Return to exit(). If the context has not stopped, and in a forked child, which has none of
@@ -49,8 +50,9 @@ class Shutdown {
     ~Participant() = default;
   };
 
-  /// Held by a call of the delegate. Its destructor keeps the thread if the process exits and the
-  /// call began before that.
+  /// Held by a call of the delegate that may take a while: Interface's reduce(), join(), leave()
+  /// and abort(). Its destructor keeps the thread if the process exits and the call began before
+  /// that.
   class Barrier {
    public:
     ~Barrier();
@@ -71,10 +73,11 @@ class Shutdown {
   Shutdown(const Shutdown&) = delete;
   Shutdown& operator=(const Shutdown&) = delete;
 
-  /// Called by any thread when metrics are written, or when the first context has started. They
-  /// have exit() call run(), which cannot be undone, so a Shutdown is never destroyed.
+  /// Called by any thread when metrics are written, and before and after the first start of the
+  /// context. They have exit() call run(), which cannot be undone, so a Shutdown is never
+  /// destroyed. Only the first run() does something.
   void metricsStarted() noexcept;
-  void contextStarted() noexcept;
+  void contextStarts() noexcept;
 
   /// Called by any thread at the beginning of a call; `sequence` is its number, if it has one.
   Barrier barrier(std::uint64_t sequence = UINT64_MAX) const noexcept;

@@ -55,9 +55,14 @@ Capabilities BringUp::start(std::chrono::milliseconds limit) const {
   const bool first = library.epoch() == 0;
   const auto longest = std::min(Library::startLimit(), limit);
   const auto begun = Library::Clock::now();
+  // Before and after the start: exit() waits for the start, and destroys later what it has made.
+  if (first) {
+    Library::makeStatics();
+    shutdown.contextStarts();
+  }
   const auto reason = library.start(config, limit);
-  if (first && library.epoch() != 0) {
-    shutdown.contextStarted();
+  if (first) {
+    shutdown.contextStarts();
   }
   if (runtime.state.broken()) {
     library.stop(library.epoch());  // the group, or the process, has ended meanwhile

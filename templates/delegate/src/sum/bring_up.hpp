@@ -38,11 +38,12 @@ struct BringUp {
   /// False if the other ranks do not wait as long as waitUntilIdle() takes.
   bool canWaitUntilIdle() const;
 
-  /// Waits after the context has stopped, until none of its packets is on its way to the switch any
-  /// more.
+  /// Sleeps for kIdle, so that packets of the stopped context have left the network. Nothing can
+  /// observe them.
   Capabilities waitUntilIdle() const;
 
-  /// Starts the context. It is stopped again if the group or the process ends meanwhile.
+  /// Starts the context. It is stopped again if the group or the process ends meanwhile: exit()
+  /// waits for that.
   Capabilities start(std::chrono::milliseconds limit) const;
 
   /// Sums a known pattern of each type with the other ranks: a context that has started may still

@@ -17,6 +17,9 @@ extern std::atomic<long long> start_limit __attribute__((weak));
 namespace switchml_delegate {
 namespace {
 
+constexpr const char* kExits = "no context is started while the process exits";
+constexpr const char* kNotStopped = "the SwitchML context has not stopped";
+
 switchml::Context& context() { return switchml::Context::GetInstance(); }
 
 void stopContext(bool idle) {
@@ -112,7 +115,7 @@ std::string Library::refusal() { return refusalOf(config()); }
 std::string Library::refusalOf(const std::shared_ptr<const switchml::Config>& known) {
   const auto now = state();
   if (retired_) {
-    return "no context is started while the process exits";
+    return kExits;
   }
   if (now == State::kNotStarted) {
     return "";
@@ -120,7 +123,7 @@ std::string Library::refusalOf(const std::shared_ptr<const switchml::Config>& kn
   if (!known || !startsAgain(known->general_)) {
     return "the client library starts once in a process, without its fix `restart`";
   }
-  return now == State::kStopped ? "" : "the SwitchML context has not stopped";
+  return now == State::kStopped ? "" : kNotStopped;
 }
 
 std::chrono::milliseconds Library::startLimit() {
@@ -132,14 +135,22 @@ std::chrono::milliseconds Library::startLimit() {
   return own;
 }
 
+void Library::makeStatics() { context(); }
+
 std::string Library::start(const switchml::Config& config, std::chrono::milliseconds limit) {
   release();
+  std::promise<std::string> promise;
+  auto answer = promise.get_future();
   MutexLock lock(mutex_);
   if (state_ == State::kRunning) {
     return "";
   }
-  if (auto reason = refusalOf(config_); !reason.empty()) {
-    return reason;
+  // The thread of the earlier start would stop this one if it still runs, as it may if other code
+  // has stopped its context.
+  const bool ended = state() != State::kStopped ||
+                     stops_.wait_for(lock, limit, [this]() REQUIRES(mutex_) { return runs_ == 0; });
+  if (auto reason = refusalOf(config_); !reason.empty() || !ended) {
+    return ended ? reason : kNotStopped;
   }
   if (state_ == State::kNotStarted && context().GetContextState() != switchml::Context::CREATED) {
     state_ = State::kStopping;
@@ -150,6 +161,7 @@ std::string Library::start(const switchml::Config& config, std::chrono::millisec
   const auto before = std::make_pair(state_.load(), config_);
   config_ = std::make_shared<const switchml::Config>(config);
   state_ = State::kStarting;
+  ++runs_;
   lock.unlock();
   stopped->release();
   if (usesSwitch(config.general_) && config.general_.backend == "rdma") {
@@ -161,15 +173,15 @@ std::string Library::start(const switchml::Config& config, std::chrono::millisec
   if (&switchml::start_limit != nullptr) {
     switchml::start_limit = std::min(startLimit(), limit).count();
   }
-  std::promise<std::string> promise;
-  auto answer = promise.get_future();
   try {
     // The thread ends when the context has stopped. It is not joined, because a library that hangs
     // keeps it: start() waits for it within `limit`, and stoppedWithin() within its own.
     startThread("swml-context", [this, jobs, own = config, given = std::move(promise)]() mutable {
       run(jobs, own, given);
+      endRun();
     }).detach();
   } catch (const std::exception& error) {
+    endRun();
     lock.lock();
     std::tie(state_, config_) = before;
     return text("the SwitchML context was not started: ", error.what());
@@ -214,16 +226,12 @@ void Library::run(const std::shared_ptr<Jobs>& jobs, switchml::Config& config,
   MutexLock lock(mutex_);
   if (copied && state_ == State::kStarting) {
     config_ = used;
-    state_ = State::kRunning;
+    state_ = retired_ ? State::kStopping : State::kRunning;
     jobs_ = jobs;
     counts_ = true;
-    answer.set_value("");
-    stops_.wait(lock, [&]() REQUIRES(mutex_) {
-      return submissions_ == 0 && (jobs_ != jobs || state_ != State::kRunning);
-    });
-    if (jobs_ != jobs) {
-      return;  // other code has stopped the context, and a later start runs it
-    }
+    quietly([&] { answer.set_value(retired_ ? kExits : ""); });
+    stops_.wait(
+        lock, [this]() REQUIRES(mutex_) { return submissions_ == 0 && state_ != State::kRunning; });
   } else if (!copied) {
     answer.set_value(kOutOfMemory);
   }
@@ -231,16 +239,32 @@ void Library::run(const std::shared_ptr<Jobs>& jobs, switchml::Config& config,
   quietly([&jobs] { stopContext(jobs->idle()); });
 }
 
-void Library::stop(std::uint64_t epoch) noexcept {
+void Library::endRun() noexcept {
   const MutexLock lock(mutex_);
-  if (jobs_->epoch != epoch) {
-    return;
-  }
+  --runs_;
+  stops_.notify_all();
+}
+
+void Library::beginStop() noexcept {
   jobs_->abort();
   if (state_ == State::kRunning) {
     state_ = State::kStopping;
     stops_.notify_all();
   }
+}
+
+void Library::stop(std::uint64_t epoch) noexcept {
+  const MutexLock lock(mutex_);
+  if (jobs_->epoch == epoch) {
+    beginStop();
+  }
+}
+
+bool Library::retire(std::chrono::milliseconds limit) noexcept {
+  MutexLock lock(mutex_);
+  retired_ = true;
+  beginStop();
+  return stops_.wait_for(lock, limit, [this]() REQUIRES(mutex_) { return runs_ == 0; });
 }
 
 bool Library::stoppedWithin(std::chrono::milliseconds limit, std::uint64_t epoch) {

@@ -14,7 +14,8 @@ namespace {
 
 using Clock = Library::Clock;
 
-/// After that time, the switch's answers to the last packets of a rank that has ended are here.
+/// Minimum wait for a job when a rank is gone: answers to that rank's last packets may still
+/// arrive.
 constexpr std::chrono::milliseconds kLastAnswers = std::chrono::seconds(10);
 constexpr auto kWord = sizeof(std::int32_t);
 
@@ -26,22 +27,36 @@ void debug([[maybe_unused]] const char* event, [[maybe_unused]] const Name& name
 #endif
 }
 
+/// The rank that is gone, as the polls of one wait find it. The thread that waits uses it.
+class GoneRank {
+ public:
+  int rank() const { return rank_; }
+
+  /// Notes what a poll has found. Returns true if the rank has been gone for kLastAnswers.
+  bool note(int rank, Clock::time_point now) {
+    answered_ = rank == rank_ ? answered_ : now + kLastAnswers;
+    rank_ = rank;
+    return rank_ != Heartbeat::kNobody && now >= answered_;
+  }
+
+ private:
+  int rank_ = Heartbeat::kNobody;
+  Clock::time_point answered_ = Clock::time_point::max();
+};
+
 /// Waits for a job of the library. Returns the reason if it has no sum. `heartbeat` may be null.
 std::string waitForJob(const Library::JobPtr& job, const Name& name, Clock::time_point deadline,
                        std::chrono::milliseconds limit, Heartbeat* heartbeat) {
-  const auto answered = Clock::now() + kLastAnswers;
-  int gone = Heartbeat::kNobody;
+  GoneRank gone;
   const auto poll = [&] {
-    const auto before = gone;
-    gone = heartbeat == nullptr ? Heartbeat::kNobody : heartbeat->gone();
-    return gone != Heartbeat::kNobody && gone == before && Clock::now() >= answered;
+    return heartbeat != nullptr && gone.note(heartbeat->gone(), Clock::now());
   };
   const auto end = Library::wait(job, deadline, poll);
   if (end != Library::End::kNone) {
     return end == Library::End::kFinished ? "" : "SwitchML failed " + name();
   }
   poll();
-  const auto who = gone == Heartbeat::kNobody ? "" : ": " + goneText(gone);
+  const auto who = gone.rank() == Heartbeat::kNobody ? "" : ": " + goneText(gone.rank());
   return Clock::now() >= deadline || who.empty()
              ? text(name(), " did not finish within ", limit.count(), " ms", who)
              : text(name(), " cannot finish", who);
@@ -99,6 +114,7 @@ void PendingJobs::submit(Sum sum) {
   auto& job = *made.emplace(next_, Job{std::move(sum)}).first;
   const auto& own = job.second.sum;
   runtime_.order.await(next_, runtime_.state);
+  runtime_.throwIfBroken();  // then it may not be the turn of this job
   const std::shared_ptr<void> in(own.owner, own.data);
   auto out = in;
   if (failover_ != nullptr) {

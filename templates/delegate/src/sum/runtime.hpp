@@ -23,7 +23,7 @@ constexpr const char* kForked = "SwitchML was started before this process was fo
 /// the text of its message:
 ///
 ///   1. The state becomes broken, which every thread sees without a lock.
-///   2. The other ranks are warned, over the group's connections.
+///   2. The successor is warned, in at most kHopLimit.
 ///   3. The context is stopped, which wakes the threads that wait for its jobs or for their turn.
 ///   4. The failure is printed.
 ///
