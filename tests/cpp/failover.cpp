@@ -120,7 +120,7 @@ struct Rank {
   /// The library has a sum, and the caller takes it.
   void finish(std::uint64_t job, const std::vector<std::int32_t>& sum) {
     std::copy(sum.begin(), sum.end(), memory[job]);
-    check(failover->take(job, rows[job].data()), "a sum is taken");
+    check(failover->copyOut(job, rows[job].data()), "a sum is taken");
   }
 
   void goOverRing(std::initializer_list<std::uint64_t> jobs) {
@@ -294,7 +294,7 @@ void recoverFrom(const State& state, const std::vector<Event>& events, std::uint
     until([&] { return rank.stopped.load(); });
     writeLate(rank, mine);
     check(!(mine.finished < mine.submitted &&
-            rank.failover->take(mine.finished, rank.rows[mine.finished].data())),
+            rank.failover->copyOut(mine.finished, rank.rows[mine.finished].data())),
           "no sum is taken after the failure");
     for (auto job = mine.finished; job < jobs; ++job) {
       check(job < mine.submitted || !rank.submit(job), "nothing is admitted any more");
@@ -512,7 +512,7 @@ class Callers {
   void finish(std::uint64_t job) {
     if (rank_.memory[job] != nullptr) {
       if (library_.wait(job, rank_)) {
-        if (rank_.failover->take(job, rank_.rows[job].data())) {
+        if (rank_.failover->copyOut(job, rank_.rows[job].data())) {
           return;
         }
       } else {
@@ -856,7 +856,7 @@ void abortLater(int size, int gone, Moment moment) {
     if (rank.submit(2)) {
       check(moment == Moment::kReturn, "nobody returns alone");
       until([&] { return rank.stopped.load(); });
-      check(!rank.failover->take(2, rank.rows[2].data()), "no sum is taken");
+      check(!rank.failover->copyOut(2, rank.rows[2].data()), "no sum is taken");
     }
     isGone(rank, 2);
   });
@@ -996,7 +996,7 @@ void keepWindow() {
   });
   std::atomic<int> taken{0};
   const auto take = [&](std::uint64_t job) {
-    check(rank.failover->take(job, rank.rows[job].data()), "a sum is taken");
+    check(rank.failover->copyOut(job, rank.rows[job].data()), "a sum is taken");
     ++taken;
   };
   until([&] { return admitted >= 2; });

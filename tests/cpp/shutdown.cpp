@@ -30,12 +30,13 @@ using std::chrono::milliseconds;
 #endif
 
 using switchml_delegate::Shutdown;
+using switchml_delegate::ShutdownLimits;
 
 constexpr int kCode = 7;
 constexpr std::uint64_t kNext = 10;  // number of the next call
 constexpr milliseconds kShort{50};
 /// Limits of which the process must reach none, except those that a case shortens.
-constexpr Shutdown::Limits kLong{kEnough, kEnough, kEnough, kEnough};
+constexpr ShutdownLimits kLong{kEnough, kEnough, kEnough, kEnough};
 
 int events = -1;  // pipe of the child, which the parent reads
 
@@ -75,7 +76,7 @@ std::atomic<Shutdown*> shutdown_{nullptr};  // never destroyed, as in the delega
 
 Shutdown::Participant* toEnd() noexcept { return hasMemory ? &made : nullptr; }
 
-Shutdown& shutdownWith(const Shutdown::Limits& limits = kLong) {
+Shutdown& shutdownWith(const ShutdownLimits& limits = kLong) {
   shutdown_ = new Shutdown(toEnd, limits);
   return *shutdown_;
 }

@@ -18,7 +18,7 @@ ResumeRefusal refusalOf(const Capabilities& found) { return ResumeRefusal{found.
 ResumeRefusal prepare(const BringUp& bringUp) {
   auto& library = bringUp.runtime.library;
   static_cast<void>(
-      library.stoppedWithin(between(kStopAfterFailure, bringUp.timeout), library.epoch()));
+      library.stoppedWithin(limitOfStep(kStopAfterFailure, bringUp.timeout), library.epoch()));
   if (const auto reason = library.refusal(); !reason.empty()) {
     return ResumeRefusal{reason, !startsAgain(bringUp.config.general_)};
   }

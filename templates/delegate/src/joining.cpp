@@ -1,7 +1,7 @@
 #include "joining.hpp"
 
 #include "base/environment.hpp"
-#include "base/limits.hpp"
+#include "base/forever.hpp"
 #include "base/say.hpp"
 #include "failover_callbacks.hpp"
 #include "host/host_name.hpp"
@@ -112,7 +112,7 @@ class Joining {
     if (library.state() == Library::State::kStopping &&
         parts_.joinState.reservation.state() == Reservation::State::kFree) {
       static_cast<void>(
-          library.stoppedWithin(between(kStopAfterFailure, timeout_), library.epoch()));
+          library.stoppedWithin(limitOfStep(kStopAfterFailure, timeout_), library.epoch()));
     }
   }
 
@@ -163,7 +163,7 @@ class Joining {
     }
     auto out = bringUp().reachController();
     if (!out.able() &&
-        Library::Clock::now() - begun >= between(BringUp::kController, timeout_) / 2) {
+        Library::Clock::now() - begun >= limitOfStep(BringUp::kController, timeout_) / 2) {
       earlier = {controller, out.detail, begun};
     }
     return out;
@@ -261,7 +261,7 @@ class Joining {
       return unusable(text(source, " rank = ", general().rank, ", the process has rank ", rank_));
     }
     if (!started && config.general_.backend == "dpdk") {
-      fillInDpdk(loaded_, between(BringUp::kController, timeout_));
+      fillInDpdk(loaded_, limitOfStep(BringUp::kController, timeout_));
     }
     if (const auto wrong = reasonUnusable(config); !wrong.empty()) {
       return unusable(wrong);
@@ -280,7 +280,7 @@ class Joining {
       }
       const auto epoch = library.epoch();
       library.stop(epoch);
-      if (!library.stoppedWithin(between(kStopForOthers, timeout_), epoch)) {
+      if (!library.stoppedWithin(limitOfStep(kStopForOthers, timeout_), epoch)) {
         return Capabilities::unable("the SwitchML context has not stopped");
       }
       return bringUp().waitUntilIdle();

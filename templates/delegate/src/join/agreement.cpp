@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "base/environment.hpp"
-#include "base/limits.hpp"
+#include "base/forever.hpp"
 #include "base/text.hpp"
 
 namespace switchml_delegate {

@@ -85,7 +85,7 @@ void Probe::fill(std::vector<Value>& values) const {
 }
 
 template <typename Value>
-std::string Probe::refusal(const std::vector<Value>& sums) const {
+std::string Probe::mismatch(const std::vector<Value>& sums) const {
   constexpr bool kFloat = std::is_same<Value, float>::value;
   std::uint64_t wrong = 0;
   std::uint64_t first = 0;
@@ -104,7 +104,7 @@ std::string Probe::refusal(const std::vector<Value>& sums) const {
 
 template void Probe::fill(std::vector<std::int32_t>& values) const;
 template void Probe::fill(std::vector<float>& values) const;
-template std::string Probe::refusal(const std::vector<std::int32_t>& sums) const;
-template std::string Probe::refusal(const std::vector<float>& sums) const;
+template std::string Probe::mismatch(const std::vector<std::int32_t>& sums) const;
+template std::string Probe::mismatch(const std::vector<float>& sums) const;
 
 }  // namespace switchml_delegate

@@ -119,7 +119,7 @@ Failover::Memory Failover::fillSlot(std::uint64_t job, bool beginsCall, std::siz
   return slot.memory;
 }
 
-bool Failover::take(std::uint64_t job, void* data) {
+bool Failover::copyOut(std::uint64_t job, void* data) {
   MutexLock lock(mutex_);
   changed_.wait(lock,
                 [&]() REQUIRES(mutex_) { return state_ != State::kRunning || finished_ == job; });
@@ -188,11 +188,12 @@ bool Failover::hasReceived() const {
 // ---- abort and leave ----------------------------------------------------------------------------
 
 void Failover::abort(const std::string& reason) noexcept {
-  shutDown(textOrNone([&] { return reason; }), textOrNone([&] { return goneText(rank_, reason); }));
+  shutDown(textOrOutOfMemory([&] { return reason; }),
+           textOrOutOfMemory([&] { return goneText(rank_, reason); }));
 }
 
 void Failover::close(const std::string& reason) noexcept {
-  shutDown(textOrNone([&] { return reason; }), {});
+  shutDown(textOrOutOfMemory([&] { return reason; }), {});
   receiving_.abort();
   const MutexLock lock(mutex_);
   state_ = isFinished() ? State::kLeft : State::kLeaving;
@@ -200,7 +201,7 @@ void Failover::close(const std::string& reason) noexcept {
 }
 
 void Failover::leave() noexcept {
-  close(textOrNone([] { return "the process group has ended"; }));
+  close(textOrOutOfMemory([] { return "the process group has ended"; }));
   for (auto* const thread : {&warnings_, &recovery_}) {
     if (thread->joinable()) {
       thread->join();
@@ -256,10 +257,10 @@ Failover::State Failover::fail(const std::string& reason) noexcept {
   MutexLock lock(mutex_);
   const auto cause = cause_;
   const auto first =
-      isSuspended() ? textOrNone([&] { return causeText(cause) + "; "; }) : std::string();
+      isSuspended() ? textOrOutOfMemory([&] { return causeText(cause) + "; "; }) : std::string();
   lock.unlock();
   return shutDown(
-      textOrNone([&] { return text(first, "the ranks cannot go on over Gloo: ", reason); }),
+      textOrOutOfMemory([&] { return text(first, "the ranks cannot go on over Gloo: ", reason); }),
       reason);
 }
 
@@ -378,7 +379,7 @@ void Failover::awaitFailures() {
     if (warned) {
       recover();
     } else {
-      fail(textOrNone([&] { return goneText(collectives_.predecessor(), lost); }));
+      fail(textOrOutOfMemory([&] { return goneText(collectives_.predecessor(), lost); }));
     }
     lock.lock();
   }

@@ -109,7 +109,7 @@ class Failover {
 
   /// Copies the sum that the client library has completed to `data`, when all earlier jobs are
   /// finished. Returns false after a failure: the library's sum must not be used then.
-  bool take(std::uint64_t job, void* data) EXCLUDES(mutex_);
+  bool copyOut(std::uint64_t job, void* data) EXCLUDES(mutex_);
 
   /// Suspends the use of the context, and warns the other ranks.
   void suspend(const std::string& reason) noexcept EXCLUDES(mutex_);

@@ -39,7 +39,7 @@ struct Beat {
 /// Printable text of a received message, which may lack its final NUL.
 template <std::size_t N>
 std::string receivedText(const char (&characters)[N]) noexcept {
-  return textOrNone([&] { return printable({characters, strnlen(characters, N)}); });
+  return textOrOutOfMemory([&] { return printable({characters, strnlen(characters, N)}); });
 }
 
 }  // namespace switchml_delegate

@@ -27,11 +27,11 @@ namespace switchml_delegate {
 /// Maximum time for one hop to forward an error.
 constexpr std::chrono::milliseconds kHopLimit = std::chrono::seconds(2);
 
-/// All ranks call the same collectives in the same order, each from one thread at a time; any
-/// thread calls losePredecessor() and abort(). A collective throws std::runtime_error if a
-/// neighbour is gone. `limit` is for each message of the first step; a message of step k has k *
-/// kHopLimit more, so that the rank whose neighbour is gone reports this before others report that
-/// rank.
+/// All ranks call the same collectives in the same order, each from one thread at a time: the one
+/// that makes the group, swml-recovery, or the one of a call. Any thread calls losePredecessor()
+/// and abort(). A collective throws std::runtime_error if a neighbour is gone. `limit` is for each
+/// message of the first step; a message of step k has k * kHopLimit more, so that the rank whose
+/// neighbour is gone reports this before others report that rank.
 class RingCollectives {
  public:
   using Milliseconds = std::chrono::milliseconds;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "SwitchMLInterface.hpp"
-#include "base/limits.hpp"
+#include "base/forever.hpp"
 #include "base/mutex.hpp"
 #include "base/text.hpp"
 

@@ -181,7 +181,7 @@ MetricsWriter::MetricsWriter(std::string path, std::chrono::milliseconds interva
   startWithoutSignals("swml-metrics", [loop = loop_] { loop->run(); });
 }
 
-MetricsWriter::~MetricsWriter() { end(Shutdown::Limits().metrics); }
+MetricsWriter::~MetricsWriter() { end(ShutdownLimits().metrics); }
 
 void MetricsWriter::end(std::chrono::milliseconds limit) noexcept { loop_->end(limit); }
 

@@ -16,14 +16,14 @@
 
 namespace switchml_delegate {
 
-std::chrono::milliseconds between(std::chrono::milliseconds limit,
-                                  std::chrono::milliseconds timeout) {
+std::chrono::milliseconds limitOfStep(std::chrono::milliseconds limit,
+                                      std::chrono::milliseconds timeout) {
   return std::min(limit, timeout / 4);
 }
 
 Capabilities BringUp::reachController() const {
   const auto& general = config.general_;
-  const auto limit = between(kController, timeout);
+  const auto limit = limitOfStep(kController, timeout);
   const auto reason = resultWithin(
       limit + limit / 4,
       [host = general.controller_ip_str, port = general.controller_port,
@@ -38,7 +38,7 @@ Capabilities BringUp::reachController() const {
 }
 
 bool BringUp::canWaitUntilIdle() const {
-  return !usesSwitch(config.general_) || between(kIdle, timeout) == kIdle;
+  return !usesSwitch(config.general_) || limitOfStep(kIdle, timeout) == kIdle;
 }
 
 Capabilities BringUp::waitUntilIdle() const {
@@ -85,7 +85,7 @@ Capabilities BringUp::probe(std::uint64_t seed, Step& step) const {
     const auto values = std::make_shared<std::vector<decltype(zero)>>(numel);
     pattern.fill(*values);
     sumAlone(runtime.library, {"probe", values->data(), numel, element, values}, probing);
-    return pattern.refusal(*values);
+    return pattern.mismatch(*values);
   };
   std::string reason;
   try {

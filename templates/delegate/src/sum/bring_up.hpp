@@ -12,10 +12,10 @@
 
 namespace switchml_delegate {
 
-/// Limit of something that a rank does between two answers to the others, who wait for each answer
-/// as long as the group's timeout. It does three such things at most.
-std::chrono::milliseconds between(std::chrono::milliseconds limit,
-                                  std::chrono::milliseconds timeout);
+/// Returns `limit`, at most a quarter of the group's timeout: a rank takes up to three such steps
+/// between two answers, and the others wait one timeout for each answer.
+std::chrono::milliseconds limitOfStep(std::chrono::milliseconds limit,
+                                      std::chrono::milliseconds timeout);
 
 /// What a rank does with its context between two answers to the others, in this order. Each step
 /// returns whether this rank is able to go on. One thread at a time takes them: the one that makes

@@ -27,8 +27,8 @@ void stopContext(bool idle) {
     return;
   }
   if (idle) {
-    // The library's stop hangs or aborts if a worker thread is between the end of a job and its
-    // wait for the next one.
+    // The client library's stop hangs or aborts if a worker thread is between the end of a job and
+    // its wait for the next one.
     context().WaitForAllJobs();
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
@@ -52,7 +52,7 @@ Packets packetsOf(const Stats& /*stats*/, long /*otherwise*/) {
   return {};
 }
 
-/// Calls `end` when the job has ended: in the library's thread that ends the job, with the
+/// Calls `end` when the job has ended: in the client library's thread that ends the job, with the
 /// simulator and with the fix `job-end`.
 template <typename Job>
 auto callAtEnd(const std::shared_ptr<Job>& job, std::function<void()> end, int /*preferred*/)
@@ -61,7 +61,7 @@ auto callAtEnd(const std::shared_ptr<Job>& job, std::function<void()> end, int /
 }
 
 /// The same without that fix, in a thread for each job. The thread ends with its job, or with the
-/// process: the library's wait for a job has no limit, so nobody waits for the thread.
+/// process: the client library's wait for a job has no limit, so nobody waits for the thread.
 template <typename Job>
 void callAtEnd(const std::shared_ptr<Job>& job, std::function<void()> end, long /*otherwise*/) {
   startThread("swml-job-end", [job, end = std::move(end)] {
@@ -75,7 +75,7 @@ void callAtEnd(const std::shared_ptr<Job>& job, std::function<void()> end, long 
 struct Library::Job {
   const std::shared_ptr<Jobs> jobs;
   std::uint64_t number = 0;
-  std::shared_ptr<switchml::Job> given{};  // null if the library did not take it
+  std::shared_ptr<switchml::Job> given{};  // null if the client library did not take it
 };
 
 Library::Clock::time_point Library::turn(const JobPtr& job) { return job->jobs->turn(job->number); }
@@ -87,8 +87,8 @@ Library::End Library::wait(const JobPtr& job, Clock::time_point deadline,
 
 std::uint64_t Library::epochOf(const JobPtr& job) { return job->jobs->epoch; }
 
-Library::Library(const Library* before)
-    : state_(before != nullptr && before->state_ != State::kNotStarted ? State::kLost
+Library::Library(const Library* parent)
+    : state_(parent != nullptr && parent->state_ != State::kNotStarted ? State::kLost
                                                                        : State::kNotStarted),
       jobs_(std::make_shared<Jobs>(0)) {}
 
@@ -228,7 +228,7 @@ void Library::run(const std::shared_ptr<Jobs>& jobs, switchml::Config& config,
     config_ = used;
     state_ = retired_ ? State::kStopping : State::kRunning;
     jobs_ = jobs;
-    counts_ = true;
+    everStarted_ = true;
     quietly([&] { answer.set_value(retired_ ? kExits : ""); });
     stops_.wait(
         lock, [this]() REQUIRES(mutex_) { return submissions_ == 0 && state_ != State::kRunning; });
@@ -278,6 +278,18 @@ bool Library::stoppedWithin(std::chrono::milliseconds limit, std::uint64_t epoch
   return true;
 }
 
+/// Ends a submission, which submit() has counted, when it returns or throws.
+class Library::Submission {
+ public:
+  explicit Submission(Library& library) : library_(library) {}
+  ~Submission() { library_.endSubmission(); }
+  Submission(const Submission&) = delete;
+  Submission& operator=(const Submission&) = delete;
+
+ private:
+  Library& library_;
+};
+
 std::string Library::submit(const std::shared_ptr<void>& in, const std::shared_ptr<void>& out,
                             std::uint64_t numel, Element element, JobPtr& job) {
   MutexLock lock(mutex_);
@@ -292,8 +304,7 @@ std::string Library::submit(const std::shared_ptr<void>& in, const std::shared_p
   job = made;
   ++submissions_;
   lock.unlock();
-  const std::unique_ptr<Library, void (*)(Library*)> submission(
-      this, [](Library* library) { library->endSubmission(); });
+  const Submission submission(*this);
   try {
     std::function<void()> end = [job] {
       const bool finished = job->given && job->given->GetJobStatus() == switchml::FINISHED;
@@ -303,7 +314,7 @@ std::string Library::submit(const std::shared_ptr<void>& in, const std::shared_p
     job->given = context().AllReduceAsync(in.get(), out.get(), numel, type, switchml::SUM);
     callAtEnd(job->given, std::move(end), 0);
     return "";
-  } catch (const std::exception& error) {  // the library may have queued the job before
+  } catch (const std::exception& error) {  // the client library may have queued the job before
     job->given = nullptr;
     job->jobs->end(job->number, End::kFailed);
     return error.what();
@@ -328,7 +339,7 @@ void Library::release() noexcept {
 }
 
 Packets Library::packets() const {
-  return counts_ ? packetsOf(context().GetStats(), 0) : packetsOf(switchml::Stats(), 0);
+  return everStarted_ ? packetsOf(context().GetStats(), 0) : packetsOf(switchml::Stats(), 0);
 }
 
 }  // namespace switchml_delegate

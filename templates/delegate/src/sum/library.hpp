@@ -20,7 +20,7 @@ class Config;
 
 namespace switchml_delegate {
 
-/// Starts and stops the context, and submits jobs to it.
+/// Starts and stops the context of the client library, and submits jobs to it.
 ///
 ///     kNotStarted ──▶ kStarting ──▶ kRunning ──▶ kStopping ──▶ kStopped ──▶ kStarting
 ///          │              └──────────────────────────▲
@@ -48,8 +48,8 @@ class Library {
   struct Job;
   using JobPtr = std::shared_ptr<Job>;
 
-  /// `before`: that of the process from which this one was forked, or null.
-  explicit Library(const Library* before);
+  /// `parent`: the Library of the process from which this one was forked, or null.
+  explicit Library(const Library* parent);
 
   State state();
   bool lost() const noexcept { return state_ == State::kLost; }
@@ -76,7 +76,7 @@ class Library {
       EXCLUDES(mutex_);
 
   /// Begins to stop the context, without waiting: no job is submitted, and waits for jobs end. The
-  /// library may use the memory of its jobs until stoppedWithin() returns true.
+  /// client library may use the memory of its jobs until stoppedWithin() returns true.
   void stop(std::uint64_t epoch) noexcept EXCLUDES(mutex_);
 
   /// Called when the process exits, after all calls have failed: stops the context, also one that
@@ -84,16 +84,16 @@ class Library {
   /// context has stopped.
   bool retire(std::chrono::milliseconds limit) noexcept EXCLUDES(mutex_);
 
-  /// Waits until what was started then has stopped. Returns false if the limit passes before.
+  /// Waits until the context of this start has stopped. Returns false if the limit passes before.
   bool stoppedWithin(std::chrono::milliseconds limit, std::uint64_t epoch) EXCLUDES(mutex_);
 
   /// Submits a job: the sum of `numel` words at `in`, written to `out`, which may be the same.
   /// Keeps the memory until the job has finished, or the context has stopped. Returns the reason if
-  /// the job was not submitted. If `job` is set then, the library may have it all the same.
+  /// the job was not submitted. If `job` is set then, the client library may have it all the same.
   std::string submit(const std::shared_ptr<void>& in, const std::shared_ptr<void>& out,
                      std::uint64_t numel, Element element, JobPtr& job) EXCLUDES(mutex_);
 
-  /// See Jobs.
+  /// Called by the thread of the call that has submitted the job; see Jobs.
   static Clock::time_point turn(const JobPtr& job);
   static End wait(const JobPtr& job, Clock::time_point deadline,
                   const std::function<bool()>& isLost);
@@ -101,13 +101,16 @@ class Library {
   /// Number of the start during which the job was submitted.
   static std::uint64_t epochOf(const JobPtr& job);
 
-  /// Releases the memory of all jobs if the context has stopped.
+  /// Releases the memory of all jobs if the context has stopped. Called by a call that has failed,
+  /// and before the next start.
   void release() noexcept EXCLUDES(mutex_);
 
   /// Packets of this process; unknown before the first start.
   Packets packets() const;
 
  private:
+  class Submission;
+
   std::string refusalOf(const std::shared_ptr<const switchml::Config>& known);
   void beginStop() noexcept REQUIRES(mutex_);
   void endSubmission() noexcept EXCLUDES(mutex_);
@@ -118,10 +121,11 @@ class Library {
            std::promise<std::string>& answer) noexcept EXCLUDES(mutex_);
   void endRun() noexcept EXCLUDES(mutex_);
 
-  // Written with the mutex, except from kStopping to kStopped. So it is read without.
+  // Written with the mutex held, except from kStopping to kStopped, which is a compare-exchange;
+  // read without it.
   std::atomic<State> state_;
-  std::atomic<bool> counts_{false};   // the context was started once
-  std::atomic<bool> retired_{false};  // the process exits
+  std::atomic<bool> everStarted_{false};  // the context was started once
+  std::atomic<bool> retired_{false};      // the process exits
   Mutex mutex_;
   Condition stops_;  // of run(), which waits for its stop, and for those that wait for its end
   std::shared_ptr<Jobs> jobs_ GUARDED_BY(mutex_);  // of the newest start

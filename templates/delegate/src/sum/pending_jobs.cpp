@@ -44,7 +44,8 @@ class GoneRank {
   Clock::time_point answered_ = Clock::time_point::max();
 };
 
-/// Waits for a job of the library. Returns the reason if it has no sum. `heartbeat` may be null.
+/// Waits for a job of the client library. Returns the reason if it has no sum. `heartbeat` may be
+/// null.
 std::string waitForJob(const Library::JobPtr& job, const Name& name, Clock::time_point deadline,
                        std::chrono::milliseconds limit, Heartbeat* heartbeat) {
   GoneRank gone;
@@ -82,7 +83,7 @@ void sumAlone(Library& library, const Sum& sum, std::chrono::milliseconds limit)
 }
 
 PendingJobs::PendingJobs(Runtime& runtime, const Delegation& group, std::uint64_t sequence,
-                         std::uint64_t jobs, Limits limits)
+                         std::uint64_t jobs, CallLimits limits)
     : runtime_(runtime),
       group_(group),
       failover_(group.failover.get()),
@@ -101,7 +102,7 @@ PendingJobs::~PendingJobs() {
   const auto& newest = jobs_.rbegin()->second.submitted;
   auto& library = runtime_.library;
   const auto epoch = newest ? Library::epochOf(newest) : library.epoch();
-  runtime_.fail(textOrNone([this] {
+  runtime_.fail(textOrOutOfMemory([this] {
                   return text(nameOf(*jobs_.begin()), " was dropped before it was finished");
                 }),
                 epoch);
@@ -121,7 +122,7 @@ void PendingJobs::submit(Sum sum) {
     out = failover_->admit(numberOf(job), next_ == first_, own.numel * kWord);
   }
   runtime_.throwIfBroken();
-  jobs_.merge(made);  // before the library has the job, whatever is thrown then
+  jobs_.merge(made);  // so that the destructor fails the group if the submission throws
   std::string reason;
   if (out != nullptr) {
     reason = runtime_.library.submit(in, out, own.numel, own.element, job.second.submitted);
@@ -140,7 +141,7 @@ void PendingJobs::submit(Sum sum) {
 
 void PendingJobs::finish() {
   auto& job = *jobs_.begin();
-  if (!take(job)) {
+  if (!waitForSum(job)) {
     redo(job);
   }
   debug("finished ", [&] { return nameOf(job); });
@@ -159,7 +160,7 @@ std::uint64_t PendingJobs::numberOf(const JobsBySequence::value_type& job) const
   return job.first - group_.firstSequence;
 }
 
-bool PendingJobs::take(const JobsBySequence::value_type& job) {
+bool PendingJobs::waitForSum(const JobsBySequence::value_type& job) {
   const auto& submitted = job.second.submitted;
   if (submitted == nullptr) {
     return false;
@@ -177,7 +178,7 @@ bool PendingJobs::take(const JobsBySequence::value_type& job) {
       failover_->suspend(reason);
       return false;
     }
-    return failover_->take(numberOf(job), job.second.sum.data);
+    return failover_->copyOut(numberOf(job), job.second.sum.data);
   }
   if (!reason.empty()) {
     runtime_.raise(reason, Library::epochOf(submitted));
@@ -189,7 +190,7 @@ void PendingJobs::redo(const JobsBySequence::value_type& job) {
   const auto& sum = job.second.sum;
   auto& library = runtime_.library;
   if (const auto& submitted = job.second.submitted) {
-    // The library may read the values until it has stopped.
+    // The client library may read the values until it has stopped.
     static_cast<void>(library.stoppedWithin(kStopAfterFailure, Library::epochOf(submitted)));
   }
   library.release();

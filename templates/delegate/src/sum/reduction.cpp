@@ -172,11 +172,11 @@ class Reduction {
 
 }  // namespace
 
-std::uint64_t sumOverRanks(Runtime& runtime, const Delegation& group, std::uint64_t sequence,
-                           const Request& request, Limits limits, const PartCallbacks& callbacks) {
+Reduced sumOverRanks(Runtime& runtime, const Delegation& group, std::uint64_t sequence,
+                     const Request& request, CallLimits limits, const PartCallbacks& callbacks) {
   PendingJobs jobs(runtime, group, sequence, group.jobsOf(request), limits);
   const auto bytes = Reduction(group, request, callbacks, jobs).run();
-  return jobs.redone() ? 0 : bytes;
+  return {bytes, jobs.redone()};
 }
 
 }  // namespace switchml_delegate

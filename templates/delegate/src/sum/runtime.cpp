@@ -53,7 +53,7 @@ void Runtime::fail(const std::string& reason, std::uint64_t epoch) noexcept {
 void Runtime::abandon(std::uint64_t sequence) noexcept {
   const auto* const found = group();
   if (found != nullptr && sequence >= found->firstSequence) {
-    fail(textOrNone([sequence] {
+    fail(textOrOutOfMemory([sequence] {
       return text("allreduce number ", sequence, " was dropped before it was submitted");
     }));
   }
