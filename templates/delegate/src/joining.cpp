@@ -121,7 +121,7 @@ class Joining {
     if (!ready.able()) {
       outcome_.step = Step::kController;
     } else if (starts && !first_) {
-      ready = bringUp().waitUntilIdle();
+      ready = bringUp().sleepUntilPacketsAreGone();
     }
     capabilities_ = ready.able() ? capabilities_ : std::move(ready);
     capabilities_.group = settings_.group;
@@ -248,7 +248,7 @@ class Joining {
       if (!library.stoppedWithin(between(kStopForOthers, timeout_), epoch)) {
         return Capabilities::unable("the SwitchML context has not stopped");
       }
-      return bringUp().waitUntilIdle();
+      return bringUp().sleepUntilPacketsAreGone();
     }
     return {};
   }
