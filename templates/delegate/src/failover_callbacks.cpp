@@ -23,8 +23,8 @@ ResumeRefusal prepare(const BringUp& bringUp) {
     return ResumeRefusal{reason, !startsAgain(bringUp.config.general_)};
   }
   const auto reached = hasController(bringUp.config) ? bringUp.reachController() : Capabilities();
-  const auto idle = reached.able() ? bringUp.waitUntilIdle() : reached;
-  return ResumeRefusal{idle.detail, !bringUp.canWaitUntilIdle()};
+  const auto idle = reached.able() ? bringUp.sleepUntilPacketsAreGone() : reached;
+  return ResumeRefusal{idle.detail, !bringUp.canSleepUntilPacketsAreGone()};
 }
 
 ResumeRefusal restart(const BringUp& bringUp) {

@@ -149,7 +149,7 @@ class Joining {
         return refusal;
       }
     }
-    return first_ ? Capabilities() : bringUp().waitUntilIdle();
+    return first_ ? Capabilities() : bringUp().sleepUntilPacketsAreGone();
   }
 
   /// A controller that did not answer within half of the limit is asked again after a minute.
@@ -283,7 +283,7 @@ class Joining {
       if (!library.stoppedWithin(limitOfStep(kStopForOthers, timeout_), epoch)) {
         return Capabilities::unable("the SwitchML context has not stopped");
       }
-      return bringUp().waitUntilIdle();
+      return bringUp().sleepUntilPacketsAreGone();
     }
     return {};
   }

@@ -37,12 +37,12 @@ Capabilities BringUp::reachController() const {
                    configPath);
 }
 
-bool BringUp::canWaitUntilIdle() const {
+bool BringUp::canSleepUntilPacketsAreGone() const {
   return !usesSwitch(config.general_) || limitOfStep(kIdle, timeout) == kIdle;
 }
 
-Capabilities BringUp::waitUntilIdle() const {
-  if (!canWaitUntilIdle()) {
+Capabilities BringUp::sleepUntilPacketsAreGone() const {
+  if (!canSleepUntilPacketsAreGone()) {
     return Capabilities::unable(text("a timeout of ", timeout.count(),
                                      " ms is too short for the SwitchML context to start again"));
   }

@@ -35,12 +35,12 @@ struct BringUp {
   /// it cannot.
   Capabilities reachController() const;
 
-  /// False if the other ranks do not wait as long as waitUntilIdle() takes.
-  bool canWaitUntilIdle() const;
+  /// False if the other ranks do not wait as long as sleepUntilPacketsAreGone() takes.
+  bool canSleepUntilPacketsAreGone() const;
 
   /// Sleeps for kIdle, so that packets of the stopped context have left the network. Nothing can
   /// observe them.
-  Capabilities waitUntilIdle() const;
+  Capabilities sleepUntilPacketsAreGone() const;
 
   /// Starts the context. It is stopped again if the group or the process ends meanwhile: exit()
   /// waits for that.
