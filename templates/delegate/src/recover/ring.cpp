@@ -104,33 +104,36 @@ void RingCollectives::release() noexcept {
   ring_ = {};
 }
 
-/// Keeps the connections from release() during an exchange. Ends both transfers when the exchange
-/// returns or throws.
+/// Keeps the connections from release() during an exchange.
 class RingCollectives::ExchangeInProgress {
  public:
-  explicit ExchangeInProgress(RingCollectives& ring) : ring_(ring) {
-    const MutexLock lock(ring_.mutex_);
-    if (ring_.released_) {
-      throw std::runtime_error("the connections are released");
-    }
-    ring_.exchanging_ = true;
-  }
-  ~ExchangeInProgress() {
-    ring_.in_.transfer.end();
-    ring_.out_.transfer.end();
-    const MutexLock lock(ring_.mutex_);
-    ring_.exchanging_ = false;
-    ring_.deadline_ = kNever;
-    if (ring_.released_) {
-      ring_.changed_.notify_all();
-    }
-  }
+  explicit ExchangeInProgress(RingCollectives& ring) : ring_(ring) { ring_.beginExchange(); }
+  ~ExchangeInProgress() { ring_.endExchange(); }
   ExchangeInProgress(const ExchangeInProgress&) = delete;
   ExchangeInProgress& operator=(const ExchangeInProgress&) = delete;
 
  private:
   RingCollectives& ring_;
 };
+
+void RingCollectives::beginExchange() {
+  const MutexLock lock(mutex_);
+  if (released_) {
+    throw std::runtime_error("the connections are released");
+  }
+  exchanging_ = true;
+}
+
+void RingCollectives::endExchange() noexcept {
+  in_.transfer.end();
+  out_.transfer.end();
+  const MutexLock lock(mutex_);
+  exchanging_ = false;
+  deadline_ = kNever;
+  if (released_) {
+    changed_.notify_all();
+  }
+}
 
 void RingCollectives::exchange(Buffer out, Buffer in, Milliseconds limit, std::size_t step) {
   const auto deadline = Clock::now() + limit + static_cast<Milliseconds::rep>(step) * kHopLimit;

@@ -102,6 +102,12 @@ class RingCollectives {
   /// collective. All ranks know which buffers are empty.
   void exchange(Buffer out, Buffer in, Milliseconds limit, std::size_t step);
 
+  /// Throws std::runtime_error after release().
+  void beginExchange() EXCLUDES(mutex_);
+
+  /// Ends both transfers, when an exchange returns or throws.
+  void endExchange() noexcept EXCLUDES(mutex_);
+
   /// Waits for the message to or from a rank.
   void await(Direction& direction, std::size_t rank, Clock::time_point deadline);
 
