@@ -11,12 +11,12 @@
 
 namespace switchml_delegate {
 
-/// The delegate of this process, whose library is opened at the first call; null if it cannot be
+/// The delegate of this process. The first call opens the delegate library; null if it cannot be
 /// opened. Any thread calls it.
 __attribute__((visibility("default"))) Interface* delegate() noexcept;
 
 /// Lets the ranks of a new process group agree, as Interface::join() does. A rank without the
-/// library refuses, and all ranks fall back to Gloo.
+/// delegate library refuses, and all ranks fall back to Gloo.
 __attribute__((visibility("default"))) void agree(const std::vector<const void*>& contexts,
                                                   int rank, int size,
                                                   std::chrono::milliseconds timeout,

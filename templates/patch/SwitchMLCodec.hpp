@@ -32,8 +32,8 @@ Tensor viewOf(const Tensor& row, std::int64_t offset, const Tensor& like) {
   return row.narrow(0, offset, like.numel()).view(like.sizes());
 }
 
-/// RowLayout of a row: tensors of one type, and the index in the row at which each begins. There is
-/// at least one. A value of one call.
+/// Layout of a row: tensors of one type, and the index in the row at which each begins. There is at
+/// least one tensor. A value of one call.
 template <typename Tensor>
 class RowLayout {
  public:
@@ -170,15 +170,15 @@ class RowLayout {
   std::int64_t numel_ = 0;
 };
 
-/// Memory for parts of rows. The process keeps three buffers, which are two parts that are summed
-/// and one that is filled: new memory for each part would cost more than all copies.
+/// Memory for parts of rows. The process keeps three buffers: two parts are summed while a third is
+/// filled. New memory for each part would cost more than all copies.
 ///
 /// Any thread calls take(), and releases what it returns. `mutex_` guards `free_`.
 template <typename Tensor>
 class BufferPool {
  public:
   static constexpr std::int64_t kNumel = 1 << 20;  // elements of a buffer, of four bytes each
-  static constexpr std::size_t kMost = 3;
+  static constexpr std::size_t kMaxFree = 3;       // buffers that are kept
 
   /// Never destroyed: works may outlive the destruction of statics.
   static BufferPool& get() {
@@ -200,14 +200,14 @@ class BufferPool {
     return {new Tensor(row), [this, buffer](Tensor* last) {
               delete last;
               const std::lock_guard<std::mutex> lock(mutex_);
-              if (free_.size() < kMost) {
+              if (free_.size() < kMaxFree) {
                 free_.push_back(buffer);
               }
             }};
   }
 
  private:
-  BufferPool() { free_.reserve(kMost); }
+  BufferPool() { free_.reserve(kMaxFree); }
 
   template <typename Options>
   Tensor takeFree(const Tensor& like, const Options& options) {
@@ -231,10 +231,10 @@ class BufferPool {
 ///   2. fill() copies the sources into it, in pieces. SwitchML sums it.
 ///   3. copyOut() copies the sums to the targets.
 ///
-/// The next part may be at 1 or 2 while one is summed. Each function is called for the parts in
-/// their order, by one thread at a time. A single tensor that is such a row itself is summed in
-/// place. Else each part has memory of its own, or the whole row has, if a target may overlap a
-/// source.
+/// The next part may be allocated or filled while one is summed. Each function is called for the
+/// parts in their order, by one thread at a time. A single tensor that is such a row itself is
+/// summed in place. Else each part has memory of its own; or the whole row has, if a target may
+/// overlap a source.
 template <typename Tensor, typename Type>
 class Row {
  public:

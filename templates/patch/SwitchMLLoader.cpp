@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <exception>
@@ -25,18 +26,21 @@ using std::chrono::milliseconds;
 constexpr const char* kName = "libswitchml_delegate.so";
 
 /// Writes a line to stderr, in pieces that a pipe takes at once. Drops the rest after a second
-/// without a reader.
+/// without a reader; no later line waits until one has been written. Any thread calls it.
 void print(const std::string& line) {
+  static std::atomic<bool> stuck{false};
   const auto whole = "switchml: " + line + '\n';
   pollfd entry{STDERR_FILENO, POLLOUT, 0};
-  for (std::size_t begin = 0; begin < whole.size() && poll(&entry, 1, 1000) > 0;) {
+  std::size_t begin = 0;
+  while (begin < whole.size() && poll(&entry, 1, stuck ? 0 : 1000) > 0) {
     const auto size = std::min<std::size_t>(whole.size() - begin, PIPE_BUF);
     const auto written = write(STDERR_FILENO, whole.data() + begin, size);
     if (written < 0 && errno != EINTR) {
-      return;
+      break;
     }
     begin += written > 0 ? static_cast<std::size_t>(written) : 0;
   }
+  stuck = begin < whole.size();
 }
 
 bool isSet(const char* name) {
@@ -45,7 +49,7 @@ bool isSet(const char* name) {
 }
 
 /// SWITCHML_GROUP, as the delegate library reads it: 1 if it is unset or not a number.
-std::uint64_t firstGroup() {
+std::uint64_t firstDelegatingGroup() {
   const char* const given = std::getenv("SWITCHML_GROUP");
   if (given == nullptr || *given < '0' || *given > '9') {
     return 1;
@@ -59,7 +63,7 @@ std::uint64_t firstGroup() {
 std::string hostName() {
   std::array<char, HOST_NAME_MAX + 1> name{};
   gethostname(name.data(), name.size() - 1);
-  return name[0] == '\0' ? "?" : printable(name.data(), kMostName, '!');
+  return name[0] == '\0' ? "?" : printable(name.data(), kMaxName, '!');
 }
 
 /// A string of JSON. Control characters become spaces.
@@ -81,7 +85,7 @@ std::size_t copy(const std::string& text, char* buffer, std::size_t capacity) no
   return text.size() + 1;
 }
 
-/// Report of a process without the library. switchml.py adds the other keys.
+/// Report of a process without the delegate library. switchml.py adds the other keys.
 std::string report(const std::string& problem, int size, const std::string& reason) {
   const auto decision = size == 0 ? "" : glooDecision(reason);
   return "{\"problem\": " + quoted(problem) +
@@ -94,8 +98,8 @@ std::string report(const std::string& problem, int size, const std::string& reas
 /// Report if there is no memory for another one.
 const std::string& kNoMemory = *new std::string(report("out of memory", 0, ""));
 
-/// The first step of the agreement (join/agreement.hpp) for a rank that cannot delegate, which ends
-/// the agreement for all ranks. One thread calls it, once.
+/// The first step of the agreement (join/agreement.hpp) for a rank that cannot delegate. Its
+/// refusal ends the agreement for all ranks. The thread that makes the group calls it, once.
 class Refusal {
  public:
   Refusal(const Exchange& exchange, int rank, int size, milliseconds timeout, Record own,
@@ -164,12 +168,12 @@ class Refusal {
   AgreementClock::Time begun_ = clock_.now();  // of the waits for other ranks
 };
 
-/// The delegate library of this process, or the reason why there is none, and then what the newest
-/// group has decided. Any thread calls it. Never destroyed: threads may outlive static objects.
-class Library {
+/// The delegate library of this process; or, if it cannot be opened, the reason and the decision of
+/// the newest group. Any thread calls it. Never destroyed: threads may outlive static objects.
+class DelegateLibrary {
  public:
-  static Library& get() {
-    static auto& library = *new Library;
+  static DelegateLibrary& get() {
+    static auto& library = *new DelegateLibrary;
     return library;
   }
 
@@ -177,14 +181,14 @@ class Library {
 
   /// Takes part in the agreement of a new group as a rank that cannot delegate.
   void refuse(int rank, int size, milliseconds timeout, const Exchange& exchange) {
-    const auto named = firstGroup();
+    const auto named = firstDelegatingGroup();
     std::unique_lock<std::mutex> lock(mutex_);
     const auto number = ++made_[size];
     lock.unlock();
     Record own;
     static_cast<Capabilities&>(own) =
         number < named ? Capabilities::later(number, size, named) : Capabilities::unable(problem_);
-    own.group = named;
+    own.firstDelegatingGroup = named;
     own.sources = std::string(SWITCHML_DELEGATE_DIGEST) + exchange.sources;
     own.required = isSet("SWITCHML_REQUIRE");
     own.host = hostName();
@@ -214,7 +218,7 @@ class Library {
   }
 
  private:
-  Library() {
+  DelegateLibrary() {
     // A process has one delegate: that of whichever patch, graft or plugin came first.
     void* handle = dlopen(kName, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     if (handle == nullptr) {
@@ -235,12 +239,12 @@ class Library {
   }
 
   Interface* delegate_ = nullptr;
-  std::string problem_;  // why the library cannot be opened
+  std::string problem_;  // reason why the delegate library cannot be opened; empty if it is open
   Requirement requirement_{print};
   std::mutex mutex_;                   // guards the members below
   std::map<int, std::uint64_t> made_;  // groups by their size
   int size_ = 0;                       // of the newest group
-  std::string reason_;                 // for which it uses Gloo
+  std::string reason_;                 // why that group falls back to Gloo
 };
 
 }  // namespace
@@ -248,7 +252,7 @@ class Library {
 
 Interface* delegate() noexcept {
   try {
-    return loader::Library::get().delegate();
+    return loader::DelegateLibrary::get().delegate();
   } catch (...) {  // no memory
     return nullptr;
   }
@@ -256,7 +260,7 @@ Interface* delegate() noexcept {
 
 void agree(const std::vector<const void*>& contexts, int rank, int size,
            std::chrono::milliseconds timeout, const Exchange& exchange) {
-  auto& library = loader::Library::get();
+  auto& library = loader::DelegateLibrary::get();
   if (library.delegate() != nullptr) {
     library.delegate()->join(contexts, rank, size, timeout, exchange);
   } else {
@@ -266,14 +270,14 @@ void agree(const std::vector<const void*>& contexts, int rank, int size,
 
 }  // namespace switchml_delegate
 
-/// Writes the report as Interface::report() does. Without the library it has the reason, and what
-/// the newest group has decided.
+/// Writes the report as Interface::report() does. Without the delegate library, the report has the
+/// reason and the decision of the newest group.
 extern "C" __attribute__((visibility("default"))) std::size_t switchml_delegate_report(
     char* buffer, std::size_t capacity) noexcept {
-  using switchml_delegate::loader::Library;
+  using switchml_delegate::loader::DelegateLibrary;
   namespace loader = switchml_delegate::loader;
   try {
-    auto& library = Library::get();
+    auto& library = DelegateLibrary::get();
     return library.delegate() != nullptr ? library.delegate()->report(buffer, capacity)
                                          : loader::copy(library.report(), buffer, capacity);
   } catch (...) {

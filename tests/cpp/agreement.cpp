@@ -519,7 +519,7 @@ void messages() {
                  later = Ability::kLater;
   const auto named = [](Ability kind, std::uint64_t group) {
     Capabilities out{kind, "", ""};
-    out.group = group;
+    out.firstDelegatingGroup = group;
     return out;
   };
   const auto kind = [](Ability first, Ability other) {
@@ -565,7 +565,7 @@ void messages() {
   const auto back = Record::read(made.write(), 3);
   check(back.sources == "7" && back.nonces == made.nonces && back.kind == unable && back.required &&
             back.detail == "two?lines, and  spaces?" && back.context == runs &&
-            back.host == "zeus" && back.group == 12,
+            back.host == "zeus" && back.firstDelegatingGroup == 12,
         "a message is read as it was written, in one line");
   const std::string much(5000, '\xe9');
   const auto bounded =
@@ -599,7 +599,8 @@ void environments() {
     switchml_delegate::Settings settings;
     settings.read();
     const auto name = "'" + std::string(value) + "'";
-    check(switchml_delegate::loader::firstGroup() == settings.group, name + " as a group");
+    check(switchml_delegate::loader::firstDelegatingGroup() == settings.firstDelegatingGroup,
+          name + " as a group");
     check(switchml_delegate::loader::isSet("SWITCHML_REQUIRE") ==
               switchml_delegate::isSet("SWITCHML_REQUIRE"),
           name + " as a switch");

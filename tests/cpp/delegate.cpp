@@ -608,19 +608,39 @@ void outlasted(const Rank& me) {
   check(waitpid(worker, &status, 0) == worker && status == 0, "the worker ends");
 }
 
-/// A pipe that nobody reads is full. As stderr it keeps nobody: neither a sum that fails, nor one
-/// behind it, nor who aborts the group.
-void unread(const Rank& me, Group& group) {
-  if (me.rank == 0) {
-    alarm(60);
+/// Makes stderr a full pipe that nobody reads.
+class UnreadStderr {
+ public:
+  UnreadStderr() {
     int ends[2];
     check(pipe(ends) == 0 && fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0, "a pipe");
     const std::vector<char> block(4096);
     while (write(ends[1], block.data(), block.size()) > 0) {
     }
     check(fcntl(ends[1], F_SETFL, 0) == 0, "a full pipe");
-    const int before = dup(STDERR_FILENO);
     check(dup2(ends[1], STDERR_FILENO) == STDERR_FILENO, "stderr");
+    reader_ = ends[0];
+  }
+  ~UnreadStderr() {
+    // The client library's own threads write their lines now.
+    std::vector<char> space(1U << 20U);
+    check(read(reader_, space.data(), space.size()) > 0, "the pipe has room");
+    check(dup2(before_, STDERR_FILENO) == STDERR_FILENO, "stderr as before");
+  }
+  UnreadStderr(const UnreadStderr&) = delete;
+  UnreadStderr& operator=(const UnreadStderr&) = delete;
+
+ private:
+  int reader_ = -1;
+  const int before_ = dup(STDERR_FILENO);
+};
+
+/// A pipe that nobody reads is full. As stderr it keeps nobody: neither a sum that fails, nor one
+/// behind it, nor who aborts the group.
+void unread(const Rank& me, Group& group) {
+  if (me.rank == 0) {
+    alarm(60);
+    auto pipe = std::make_unique<UnreadStderr>();
     auto first = group.allreduce(ints(10, me.rank, 0));
     auto behind = group.allreduce(ints(10, me.rank, 0));
     const bool aborts = std::getenv("ABORTS") != nullptr;
@@ -630,15 +650,23 @@ void unread(const Rank& me, Group& group) {
     const auto error = first.get().error;
     group.abort();
     const auto next = behind.get().error;
-    // The client library's own threads write their lines now.
-    std::vector<char> space(1U << 20U);
-    check(read(ends[0], space.data(), space.size()) > 0, "the pipe has room");
-    check(dup2(before, STDERR_FILENO) == STDERR_FILENO, "stderr as before");
+    pipe.reset();
     check(error.find(aborts ? "was aborted" : "did not finish within") != std::string::npos, error);
     check(next == error, "the first reason: " + next);
     alarm(0);
   }
   me.meet("end");
+}
+
+/// Without the library too, only the first line waits for a reader.
+void unheard(const Rank& me) {
+  {
+    const UnreadStderr pipe;
+    for (const char* name : {"first", "second"}) {
+      me.group(name);
+    }
+  }
+  check(vainWaits() == 1, std::to_string(vainWaits()) + " lines have waited");
 }
 
 void abandoned(const Rank& me, Group& group) {
@@ -1104,6 +1132,44 @@ void waiting(const Rank& me) {
   std::this_thread::sleep_for(milliseconds(me.rank == 0 ? 500 : 4000));
 }
 
+/// The program ends while a thread ends the group or aborts it, which takes a while. As Python, the
+/// process is aborted where the thread comes back.
+void leaving(const Rank& me) {
+  static auto& group = *new Group(me.group("leaving"));
+  me.sum(group, 3, true);
+  static auto& inside = *new std::promise<void>;
+  std::thread([] {
+    const auto pause = [] {
+      inside.set_value();
+      std::this_thread::sleep_for(milliseconds(300));
+    };
+    const bool aborts = std::getenv("ABORTS") != nullptr;
+    aborts ? DirectoryStore::onAccess("ring/", pause) : void(DirectoryRing::onAbort = pause);
+    aborts ? group.abort() : group.leave();
+    std::abort();
+  }).detach();
+  inside.get_future().wait();
+}
+
+/// The program ends while a thread starts the context, for the first time or, with AGAIN, anew.
+void starting(const Rank& me) {
+  contextRuns();  // makes the context, so it is destroyed after `late`
+  static const struct Late {
+    ~Late() { check(!contextRuns(), "no static object is destroyed under a context that runs"); }
+  } late;
+  if (std::getenv("AGAIN") != nullptr) {
+    auto group = me.group("failed");
+    me.sum(group, 1, true);
+    group.abort();
+  }
+  until([] { return !contextRuns(); });
+  std::thread([me] {
+    me.group("starting");
+    std::abort();  // as Python, where the thread comes back
+  }).detach();
+  until(contextRuns);
+}
+
 /// A job is not handed over on one rank, with many calls in flight: the next one does not take its
 /// place.
 void lost(const Rank& me, Group& group) {
@@ -1251,6 +1317,7 @@ int main(int argc, char** argv) {
       {"interrupted", delegating<interrupted>},
       {"kept", delegating<kept>},
       {"late", delegating<late>},
+      {"leaving", leaving},
       {"locked", delegating<locked>},
       {"lost", delegating<lost>},
       {"measured", measured},
@@ -1270,8 +1337,10 @@ int main(int argc, char** argv) {
       {"returned", returned},
       {"overflowed", overflowed},
       {"sized", sized},
+      {"starting", starting},
       {"taken", taken},
       {"tardy", delegating<tardy>},
+      {"unheard", unheard},
       {"unread", delegating<unread>},
       {"untaken", untaken},
       {"waiting", waiting},

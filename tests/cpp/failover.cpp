@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -119,7 +120,7 @@ struct Rank {
   /// The library has a sum, and the caller takes it.
   void finish(std::uint64_t job, const std::vector<std::int32_t>& sum) {
     std::copy(sum.begin(), sum.end(), memory[job]);
-    check(failover->take(job, rows[job].data()), "a sum is taken");
+    check(failover->copyOut(job, rows[job].data()), "a sum is taken");
   }
 
   void goOverRing(std::initializer_list<std::uint64_t> jobs) {
@@ -293,7 +294,7 @@ void recoverFrom(const State& state, const std::vector<Event>& events, std::uint
     until([&] { return rank.stopped.load(); });
     writeLate(rank, mine);
     check(!(mine.finished < mine.submitted &&
-            rank.failover->take(mine.finished, rank.rows[mine.finished].data())),
+            rank.failover->copyOut(mine.finished, rank.rows[mine.finished].data())),
           "no sum is taken after the failure");
     for (auto job = mine.finished; job < jobs; ++job) {
       check(job < mine.submitted || !rank.submit(job), "nothing is admitted any more");
@@ -511,7 +512,7 @@ class Callers {
   void finish(std::uint64_t job) {
     if (rank_.memory[job] != nullptr) {
       if (library_.wait(job, rank_)) {
-        if (rank_.failover->take(job, rank_.rows[job].data())) {
+        if (rank_.failover->copyOut(job, rank_.rows[job].data())) {
           return;
         }
       } else {
@@ -573,10 +574,10 @@ void returnRepeatedly(unsigned seeds) {
     checkSums(ranks, "seed " + std::to_string(seed));
     const auto& first = ranks[0].counters;
     for (const auto& rank : ranks.all) {
-      check(rank->counters.returns == first.returns, "all return, or none");
+      check(rank->counters.resumes == first.resumes, "all return, or none");
     }
-    check(first.failovers == first.returns || first.failovers == first.returns + 1, "failovers");
-    returns += first.returns;
+    check(first.failovers == first.resumes || first.failovers == first.resumes + 1, "failovers");
+    returns += first.resumes;
   }
   check(returns > seeds, "there are so many returns");
 }
@@ -697,6 +698,26 @@ void closeInReturn() {
   check(said.find("returns") == std::string::npos, "it does not return: " + said);
 }
 
+/// The same where it is closed when the last message of the agreement has arrived.
+void closeBeforeReturn() {
+  Ranks ranks(2, 3, returning);
+  auto& closed = ranks[0];
+  closed.onResume = [] { check(false, "a closed group does not return"); };
+  closed.failover->suspend("the library died");
+  forEach(ranks, [&closed](Rank& rank) {
+    until([&] { return rank.stopped.load(); });
+    rank.goOverRing({0, 1});
+    if (&rank == &closed) {
+      Wires::onArrival = [&closed, waits = 2 * returning(closed).size()]() mutable {
+        if (--waits == 0) {
+          closed.failover->close("aborted");
+        }
+      };
+    }
+    check(rank.submit(2) == (rank.number != 0), "all ranks return but the closed one");
+  });
+}
+
 /// A group that ends while its ranks go over the ring says so once, also at the end of a process.
 void endOverRing(void (Failover::*end)(const std::string&)) {
   Ranks ranks(2, 1);
@@ -711,7 +732,7 @@ void endOverRing(void (Failover::*end)(const std::string&)) {
   forEach(ranks, [](Rank& rank) { rank.redo(0); });
   first.counters.calls += 3;
   ((*first.failover).*end)("the process is exiting");
-  check(first.counters.since == 0, "no time is counted any more");
+  check(first.counters.startedAtMs == 0, "no time is counted any more");
   first.failover->leave();
   const std::string line = "the process is exiting; 3 allreduces went over Gloo, in ";
   const std::string any = "went over Gloo, in ";
@@ -835,7 +856,7 @@ void abortLater(int size, int gone, Moment moment) {
     if (rank.submit(2)) {
       check(moment == Moment::kReturn, "nobody returns alone");
       until([&] { return rank.stopped.load(); });
-      check(!rank.failover->take(2, rank.rows[2].data()), "no sum is taken");
+      check(!rank.failover->copyOut(2, rank.rows[2].data()), "no sum is taken");
     }
     isGone(rank, 2);
   });
@@ -975,7 +996,7 @@ void keepWindow() {
   });
   std::atomic<int> taken{0};
   const auto take = [&](std::uint64_t job) {
-    check(rank.failover->take(job, rank.rows[job].data()), "a sum is taken");
+    check(rank.failover->copyOut(job, rank.rows[job].data()), "a sum is taken");
     ++taken;
   };
   until([&] { return admitted >= 2; });
@@ -987,6 +1008,63 @@ void keepWindow() {
   take(0);
   second.join();
   submitting.join();
+}
+
+/// The connections stay while a message over them begins, also if no thread waits for it yet.
+void releaseInExchange() {
+  struct Connections {
+    std::atomic<bool> used{false};
+    ~Connections() { check(!used, "connections that are used are not released"); }
+  };
+  std::promise<void> begun;
+  Ring ring;
+  ring.receive = [&begun, connections = std::make_shared<Connections>()](
+                     unsigned /*channel*/, void* /*data*/, std::size_t /*bytes*/) {
+    const auto own = connections.get();
+    own->used = true;
+    begun.set_value();
+    std::this_thread::sleep_for(milliseconds(50));
+    own->used = false;
+    return Transfer{[](milliseconds /*limit*/) { return true; }, [] {}};
+  };
+  ring.send = [](unsigned /*channel*/, const void* /*data*/, std::size_t /*bytes*/) {
+    return Transfer{[](milliseconds /*limit*/) { return true; }, [] {}};
+  };
+  switchml_delegate::RingCollectives collectives(std::move(ring), switchml_delegate::kRecoveries, 0,
+                                                 2);
+  const auto connect = [&] { return thrown([&] { collectives.connect(kLimit); }); };
+  std::thread connecting([&] { check(!connect().empty(), "the collective ends"); });
+  begun.get_future().wait();
+  collectives.release();
+  connecting.join();
+  check(!connect().empty(), "no collective begins after that");
+}
+
+/// A group that ends while a thread suspends it has its connections until the warning is sent.
+void leaveInSuspend() {
+  Wires wires(2);
+  FailoverCounters counters;
+  std::atomic<bool> sent{false};
+  std::promise<void> stopping;
+  auto ring = wires.of(0);
+  ring.send = [&sent, send = ring.send](unsigned channel, const void* data, std::size_t bytes) {
+    sent = true;
+    return send(channel, data, bytes);
+  };
+  Failover failover(
+      ring, 0, 2, kLimit,
+      {[&stopping](const std::string& /*reason*/) {
+         stopping.set_value();
+         std::this_thread::sleep_for(milliseconds(50));
+       },
+       [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); },
+       [](const std::string& /*line*/) {}},
+      counters);
+  std::thread suspending([&failover] { failover.suspend("the library died"); });
+  stopping.get_future().wait();
+  failover.leave();
+  check(sent, "the warning is sent before the connections are released");
+  suspending.join();
 }
 
 /// A rank that ends before the others is no failure of theirs.
@@ -1018,6 +1096,7 @@ int main(int argc, char** argv) {
     attemptLater();
     copySlowly();
     closeInReturn();
+    closeBeforeReturn();
     failBeforeOthersReturn();
     endOverRing(&Failover::close);
     endOverRing(&Failover::abort);
@@ -1050,6 +1129,8 @@ int main(int argc, char** argv) {
     failToStop();
     hearNoise();
     timeOutSum();
+    releaseInExchange();
+    leaveInSuspend();
     endEarly();
   } else {
     check(false, "usage: failover states RANKS|window|moments SEEDS|returns SEEDS|gone");

@@ -1,11 +1,12 @@
 // A client library with faults: what the delegate calls of the simulator, wrapped by the linker.
 //
 // FAULT      slow-start (Start() takes FAULT_MS), slow-end (the same, once the context says that it
-//            runs), no-start (Start() fails, after FAULT_MS where that is set), slow-stop (Stop()
-//            takes FAULT_MS), flip (an element of a job is another one), hang (a job never ends,
-//            and Stop() takes FAULT_MS where that is set), lose (one job is not taken, for want of
-//            memory), keep (one job is taken, and memory is wanted after that; Stop() takes
-//            FAULT_MS, and the job's memory is used until then), or nothing
+//            runs), slow-job (AllReduceAsync() takes FAULT_MS before it has the job), no-start
+//            (Start() fails, after FAULT_MS where that is set), slow-stop (Stop() takes FAULT_MS),
+//            flip (an element of a job is another one), hang (a job never ends, and Stop() takes
+//            FAULT_MS where that is set), lose (one job is not taken, for want of memory), keep
+//            (one job is taken, and memory is wanted after that; Stop() takes FAULT_MS, and the
+//            job's memory is used until then), or nothing
 // FAULT_JOB  the first job that has the fault, from 0
 // FAULT_START the start of the context, from 0, that alone has no-start, and whose jobs alone have
 //            the fault; of all if it is not set
@@ -123,6 +124,9 @@ JobPtr WRAP(ALLREDUCE_NAME)(Context* self, void* in, void* out, std::uint64_t nu
     REAL(ALLREDUCE_NAME)(self, in, out, numel, type, operation);
     kept = {in, out, numel, type};
     throw std::bad_alloc();
+  }
+  if (fault == "slow-job") {
+    pass();
   }
   if (fault == "hang") {
     switchml::ExtraJobInfo extra;

@@ -222,7 +222,7 @@ void sharesOutCores() {
   const unsigned first = 1'000'000 + static_cast<unsigned>(getpid()) * 8;
   const std::vector<unsigned> all{first, first + 1, first + 2, first + 3};
   const auto reserve = [&all](ReservedCores& cores, std::size_t count) {
-    return joined(cores.take("a job", all, count), ",");
+    return joined(cores.reserve("a job", all, count), ",");
   };
   {
     ReservedCores mine;
@@ -237,7 +237,7 @@ void sharesOutCores() {
                  joined(all, ","), "; set num_worker_threads, or give the ranks more cores"));
     });
     ReservedCores another;
-    equal(joined(another.take(std::string(200, 'x'), all, 4), ","), joined(all, ","));
+    equal(joined(another.reserve(std::string(200, 'x'), all, 4), ","), joined(all, ","));
     ReservedCores more;
     check(thrown([&] { reserve(more, 5); }).find("need 5 cores, and") != std::string::npos,
           "more than there are");
@@ -301,7 +301,8 @@ class Proc {
   /// Cores before a binding that a child of the last process has inherited, and its variables.
   std::string binding(const std::string& own, const std::string& allows = "0-15") const {
     const auto found = inheritedBinding(parseCores(own), parseCores(allows), last_, root_);
-    return found.before.empty() ? "none" : text(joined(found.before, ","), " by ", found.variables);
+    return found.allowed.empty() ? "none"
+                                 : text(joined(found.allowed, ","), " by ", found.variables);
   }
 
  private:

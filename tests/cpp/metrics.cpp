@@ -201,6 +201,32 @@ void stuck(const std::string& directory) {
   left.wait();  // the thread has ended, and with it what it had
 }
 
+/// A client library that hangs while the page is made keeps nobody, and the page is not written.
+void hung(const std::string& directory) {
+  const auto path = directory + "/hung.prom";
+  std::promise<void> reached;
+  std::promise<void> goes;
+  auto going = goes.get_future().share();
+  auto thread = std::make_shared<std::promise<void>>();
+  auto left = thread->get_future();
+  {
+    MetricsWriter writer(
+        path, kNever,
+        [&reached, going, owned = std::move(thread)](bool) {
+          reached.set_value();
+          going.wait();
+          return std::string("late");
+        },
+        never());
+    reached.get_future().wait();
+    writer.wake();
+    writer.end(milliseconds(1));
+  }
+  goes.set_value();
+  left.wait();
+  check(!exists(path), "no page after the end");
+}
+
 /// Signals are for the program's own threads.
 void signals(const std::string& directory) {
   const auto path = directory + "/signals.prom";
@@ -296,6 +322,7 @@ int main(int argc, char** argv) {
   woken(directory);
   failing(directory);
   stuck(directory);
+  hung(directory);
   signals(directory);
   old(directory);
   targets(directory);

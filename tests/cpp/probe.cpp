@@ -82,9 +82,9 @@ void wrongs(std::uint32_t ranks, const std::string& name) {
   const Probe probe(0, ranks, kPacket, kSeed);
   const auto all = patterns<Value>(ranks);
   const auto right = summed(all);
-  check(probe.refusal(right).empty(), name + ": " + probe.refusal(right));
+  check(probe.mismatch(right).empty(), name + ": " + probe.mismatch(right));
   const auto refuses = [&](const std::vector<Value>& sums, const std::string& what) {
-    check(!probe.refusal(sums).empty(), name + " notices " + what);
+    check(!probe.mismatch(sums).empty(), name + " notices " + what);
   };
   refuses(std::vector<Value>(kNumel), "that nothing was written");
   const std::uint32_t step = ranks <= 32 ? 1 : 27;  // the work grows with the square
@@ -106,7 +106,7 @@ void wrongs(std::uint32_t ranks, const std::string& name) {
     auto alone = right;
     std::copy_n(all[ranks - 1].begin() + packet * kPacket, kPacket,
                 alone.begin() + packet * kPacket);
-    check(ranks == 1 || !probe.refusal(alone).empty(),
+    check(ranks == 1 || !probe.mismatch(alone).empty(),
           name + " notices a packet of one rank alone");
   }
 }
@@ -127,7 +127,7 @@ void crossed(std::uint32_t ranks, std::uint64_t seed, const std::string& name) {
   const auto mine = patterns<Value>(ranks);
   const auto theirs = patterns<Value>(ranks, seed);
   const auto shows = [&](const std::vector<Value>& sums, const std::string& what) {
-    check(!probe.refusal(sums).empty(), name + " notices " + what);
+    check(!probe.mismatch(sums).empty(), name + " notices " + what);
     for (std::uint64_t begin = 0; begin + kPacket <= kNumel; begin += kPacket) {
       std::uint64_t right = 0;
       for (auto i = begin; i < begin + kPacket; ++i) {
@@ -164,14 +164,14 @@ int main() {
     const Probe probe(0, ranks, kPacket, kSeed);
     const auto all = patterns<float>(ranks);
     const auto fixed = summed(all);
-    check(probe.refusal(fixed).empty(), name + ": " + probe.refusal(fixed));
-    check(!probe.refusal(summed(all, 1)).empty(), name + " notices another exponent");
+    check(probe.mismatch(fixed).empty(), name + ": " + probe.mismatch(fixed));
+    check(!probe.mismatch(summed(all, 1)).empty(), name + " notices another exponent");
     auto floats = all[0];
     for (std::uint32_t rank = 1; rank < ranks; ++rank) {
       std::transform(floats.begin(), floats.end(), all[rank].begin(), floats.begin(),
                      std::plus<>());
     }
-    check(probe.refusal(floats).empty(), name + ", sums of floats: " + probe.refusal(floats));
+    check(probe.mismatch(floats).empty(), name + ", sums of floats: " + probe.mismatch(floats));
     for (std::uint64_t i = 0; i < kNumel; ++i) {
       const double apart = std::fabs(fixed[i] - probe.sum(i, fixed[i]));
       sharpest = std::max(sharpest, apart / probe.tolerance(i));

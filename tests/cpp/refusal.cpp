@@ -17,13 +17,13 @@ int main(int argc, char** argv) {
   if (argc == 2) {
     switchml_delegate::Settings settings;
     auto wrong = settings.read();
-    wrong = wrong.empty() ? switchml_delegate::refusal(config) : wrong;
+    wrong = wrong.empty() ? switchml_delegate::reasonUnusable(config) : wrong;
     std::cout << (wrong.empty() ? switchml_delegate::termsOf(config, settings) : wrong) << "\n";
     return 0;
   }
   for (std::uint32_t workers = 2; workers <= UINT16_MAX; ++workers) {
     config.general_.num_workers = static_cast<std::uint16_t>(workers);
-    if (const auto wrong = switchml_delegate::refusal(config); !wrong.empty()) {
+    if (const auto wrong = switchml_delegate::reasonUnusable(config); !wrong.empty()) {
       std::cout << workers << ": " << wrong << "\n";
     }
   }

@@ -88,7 +88,7 @@ void delegating(std::shared_ptr<Failover> failover, std::shared_ptr<Heartbeat> h
   switchml::Config config;
   check(config.LoadFromFile("switchml.cfg"), "a configuration");
   check(own.runtime.library.start(config, std::chrono::minutes(1)).empty(), "it starts");
-  processShutdown.contextStarted();
+  processShutdown.contextStarts();
   Delegation group{};
   group.contexts = {&context};
   group.settings.chunkNumel = kPart;

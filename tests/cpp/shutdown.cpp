@@ -30,12 +30,13 @@ using std::chrono::milliseconds;
 #endif
 
 using switchml_delegate::Shutdown;
+using switchml_delegate::ShutdownLimits;
 
 constexpr int kCode = 7;
 constexpr std::uint64_t kNext = 10;  // number of the next call
 constexpr milliseconds kShort{50};
 /// Limits of which the process must reach none, except those that a case shortens.
-constexpr Shutdown::Limits kLong{kEnough, kEnough, kEnough, kEnough};
+constexpr ShutdownLimits kLong{kEnough, kEnough, kEnough, kEnough};
 
 int events = -1;  // pipe of the child, which the parent reads
 
@@ -75,7 +76,7 @@ std::atomic<Shutdown*> shutdown_{nullptr};  // never destroyed, as in the delega
 
 Shutdown::Participant* toEnd() noexcept { return hasMemory ? &made : nullptr; }
 
-Shutdown& shutdownWith(const Shutdown::Limits& limits = kLong) {
+Shutdown& shutdownWith(const ShutdownLimits& limits = kLong) {
   shutdown_ = new Shutdown(toEnd, limits);
   return *shutdown_;
 }
@@ -134,14 +135,19 @@ void callUntilStop(std::uint64_t sequence, void (*back)()) {
 void testOrder() {
   expect("without metrics or a context", "later ", [] { shutdownWith(); });
   expect("metrics alone", "metrics later ", [] { shutdownWith().metricsStarted(); });
-  expect("a context", "next metrics stop later ", [] { shutdownWith().contextStarted(); });
+  expect("a context", "next metrics stop later ", [] { shutdownWith().contextStarts(); });
+  expect("before and after the start", "next metrics stop later ", [] {
+    auto& own = shutdownWith();
+    own.contextStarts();
+    own.contextStarts();
+  });
   for (const bool metricsFirst : {false, true}) {
     static bool first;
     first = metricsFirst;
     expect("both, once", "next metrics stop later ", [] {
       auto& own = shutdownWith();
-      first ? own.metricsStarted() : own.contextStarted();
-      first ? own.contextStarted() : own.metricsStarted();
+      first ? own.metricsStarted() : own.contextStarts();
+      first ? own.contextStarts() : own.metricsStarted();
     });
   }
 }
@@ -155,11 +161,11 @@ void testEndsHere() {
     made.ofMetrics = limits.metrics = kShort;
     made.ofStop = limits.stop = 2 * kShort;
     made.stops = false;
-    shutdownWith(limits).contextStarted();
+    shutdownWith(limits).contextStarts();
     writes();
   });
   expect("a forked child", "next metrics flushed ", [] {
-    shutdownWith().contextStarted();
+    shutdownWith().contextStarts();
     inChild(
         [] {
           made.owns = false;
@@ -170,7 +176,7 @@ void testEndsHere() {
     std::_Exit(kCode);
   });
   expect("a forked child without memory", "flushed ", [] {
-    shutdownWith().contextStarted();
+    shutdownWith().contextStarts();
     inChild(
         [] {
           hasMemory = false;
@@ -193,7 +199,7 @@ void testFlush() {
     auto limits = kLong;
     limits.flush = kShort;
     made.owns = false;
-    shutdownWith(limits).contextStarted();
+    shutdownWith(limits).contextStarts();
     static auto& keeps = *new std::promise<void>;
     std::thread([] {
       flockfile(stdout);
@@ -206,17 +212,17 @@ void testFlush() {
 
 void testBarrier() {
   expect("a call before the exit", "next metrics stop later ", [] {
-    shutdownWith().contextStarted();
+    shutdownWith().contextStarts();
     callUntilStop(UINT64_MAX, std::abort);
   });
   expect("a call of a number that was taken before the exit", "next metrics stop late later ", [] {
-    shutdownWith().contextStarted();
+    shutdownWith().contextStarts();
     std::atexit([] {
       callUntilStop(kNext - 1, std::abort);
       made.onStop();
       note("late ");
     });
-    shutdown_.load()->contextStarted();  // runs before that handler
+    shutdown_.load()->contextStarts();  // runs before that handler
   });
   expect("calls that begin after the exit", "next metrics stop late later ", [] {
     shutdownWith();
@@ -225,7 +231,7 @@ void testBarrier() {
       { const auto barrier = shutdown_.load()->barrier(); }
       note("late ");
     });
-    shutdown_.load()->contextStarted();
+    shutdown_.load()->contextStarts();
   });
   expect("a call without an exit", "back later ", [] {
     shutdownWith();
@@ -235,7 +241,7 @@ void testBarrier() {
   expect("a thread for which the exit waits", "next metrics stop ", [] {
     auto limits = kLong;
     limits.held = kShort;
-    shutdownWith(limits).contextStarted();
+    shutdownWith(limits).contextStarts();
     static auto& begun = *new std::promise<void>;
     static auto& stopped = *new std::promise<void>;
     static auto& caller = *new std::thread([] {

@@ -172,7 +172,8 @@ void contest() {
         close(ends[1]);
         check(read(begins[0], &byte, 1) == 0, "all are there");
         ReservedCores own;
-        const auto taken = static_cast<char>(*own.take(text("test/", getppid()), cores, 1).begin());
+        const auto taken =
+            static_cast<char>(*own.reserve(text("test/", getppid()), cores, 1).begin());
         check(write(takes[1], &taken, 1) == 1 && read(ends[0], &byte, 1) == 0, "all have one");
         _exit(0);
       }

@@ -1,5 +1,11 @@
 #pragma once
 
+/// Returns whether the client library's context runs.
+bool contextRuns();
+
+/// Returns how often the loader has waited in vain for a reader of stderr.
+int vainWaits();
+
 /// Runs all scenarios of the threads that take parts of a row; ends the process where one fails.
 void checkThreads(bool forks);
 

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -66,6 +67,9 @@ class Wires {
     const std::lock_guard<std::mutex> lock(mutex_);
     lag_ = time;
   }
+
+  /// Called when a message of this thread has arrived.
+  static inline thread_local std::function<void()> onArrival;
 
   /// Loses all later messages, and reports no error.
   void silence() {
@@ -174,6 +178,10 @@ class Wires {
     }
     if (!part.come) {
       checkNeighbour(other);
+    }
+    lock.unlock();
+    if (onArrival) {
+      onArrival();
     }
     return true;
   }

@@ -29,7 +29,7 @@ struct Request {
 /// Memory of float32 or int32 elements, in which a part of an allreduce is summed.
 struct Memory {
   void* data;
-  std::shared_ptr<void> owner;  // keeps the memory for as long as the library may write to it
+  std::shared_ptr<void> owner;  // keeps the memory for as long as the client library may use it
 };
 
 /// Callbacks for the parts of an allreduce: elements [first, last) of its row, in their order. The
@@ -88,7 +88,8 @@ constexpr const char* kAllreduceFailed = "SwitchML allreduce failed: ";
 constexpr const char* kGroupAborted = "the process group was aborted";
 
 /// The delegate of a process. A `context` is one of a process group's contexts. Any thread may call
-/// any function; reduce(), join() and leave() wait for other ranks.
+/// any function. reduce() and join() wait for other ranks; abort() for up to 2 s for its warning to
+/// the successor; leave() for this rank's helper threads.
 class Interface {
  public:
   /// True while the process group that owns `context` delegates. Lock-free.
@@ -143,6 +144,6 @@ class Interface {
 }  // namespace switchml_delegate
 
 /// Returns the delegate of this process, or null for a caller that was compiled with another digest
-/// of the library's sources. The library exports nothing else.
+/// of the delegate library's sources. The library exports nothing else.
 extern "C" __attribute__((visibility("default"))) switchml_delegate::Interface*
 switchml_delegate_interface(const char* digest);

@@ -7,11 +7,11 @@
 
 namespace switchml_delegate {
 
-constexpr std::size_t kMostDetail = 4096;  // characters of another rank's text
+constexpr std::size_t kMaxDetail = 4096;  // characters of another rank's text
 constexpr const char* kStaysWithGloo = "allreduce stays with Gloo";
 
 /// Copies at most `most` characters, and writes '?' for each that is not from `first` to '~'.
-inline std::string printable(const std::string& received, std::size_t most = kMostDetail,
+inline std::string printable(const std::string& received, std::size_t most = kMaxDetail,
                              char first = ' ') {
   auto out = received.substr(0, most);
   std::replace_if(

@@ -25,13 +25,13 @@
 
 namespace switchml_delegate {
 
-constexpr std::size_t kMostReasons = 4;
-constexpr std::size_t kMostHosts = 4;  // of a reason
-constexpr std::size_t kMostName = 64;  // characters of a name, and of a digest
+constexpr std::size_t kMaxReasons = 4;
+constexpr std::size_t kMaxHosts = 4;  // of a reason
+constexpr std::size_t kMaxName = 64;  // characters of a name, and of a digest
 
 /// Bytes of a record, at most: the same for all, and more for each rank that it answers.
-constexpr std::size_t kMostSent = std::size_t{1} << 16U;
-constexpr std::size_t kMostForRank = 64;
+constexpr std::size_t kMaxSent = std::size_t{1} << 16U;
+constexpr std::size_t kMaxForRank = 64;
 
 /// How much longer the other ranks wait for rank 0's decision than rank 0 waits for their records.
 constexpr std::chrono::milliseconds kDecisionGrace = std::chrono::seconds(5);
@@ -66,7 +66,7 @@ inline std::string randomNonce() {
 /// Number of the attempt of torchrun, whose restarts may have one Store; else empty.
 inline std::string attemptName() {
   const char* const count = std::getenv("TORCHELASTIC_RESTART_COUNT");
-  return count == nullptr ? "" : printable(count, kMostName, '!');
+  return count == nullptr ? "" : printable(count, kMaxName, '!');
 }
 
 /// Name of a call: the nonce of rank 0, and the attempt if that has a name.
@@ -100,14 +100,15 @@ enum class Ability : std::uint8_t { kAble, kUnable, kBusy, kLater, kMissing };
 /// State of the context of a rank; of all: kMixed if only some run.
 enum class ContextState : std::uint8_t { kStopped, kRunning, kMixed };
 
-/// What a rank is able to do: its terms, or the reason why it is unable.
+/// What a rank is able to do: its terms, or the reason why it is unable. A value of one thread.
 struct Capabilities {
   Ability kind = Ability::kAble;
   std::string detail;         // the terms, which must be the same on every rank, or the reason
   std::string location = {};  // for this rank alone: the file or variable that the user can fix
   ContextState context = ContextState::kStopped;
-  bool late = false;        // it took all of its time, as if another rank did not come
-  std::uint64_t group = 1;  // SWITCHML_GROUP, which must be the same on every rank
+  // The start took half of its limit or longer, as it does if another rank did not start.
+  bool late = false;
+  std::uint64_t firstDelegatingGroup = 1;  // SWITCHML_GROUP, the same on every rank
 
   static Capabilities unable(const std::string& reason, const std::string& location = "") {
     return {Ability::kUnable, reason, location};
@@ -123,7 +124,7 @@ struct Capabilities {
 };
 
 /// Value of a key: the capabilities of one rank, or rank 0's decision, which names the ranks that
-/// are unable, with their reasons.
+/// are unable, with their reasons. A value of one thread.
 struct Record : Capabilities {
   std::string sources = {};              // digest of the C++ of the rank, or of rank 0
   std::vector<std::string> nonces = {};  // of the rank, or of all ranks
@@ -154,14 +155,14 @@ struct Record : Capabilities {
     }
     out += {' ', abilities()[static_cast<std::size_t>(kind)], required ? 'r' : '-',
             contexts()[static_cast<std::size_t>(context)]};
-    out += host + ' ' + std::to_string(group) + ' ' + detail.substr(0, kMostDetail);
+    out += host + ' ' + std::to_string(firstDelegatingGroup) + ' ' + detail.substr(0, kMaxDetail);
     return {out.begin(), out.end()};
   }
 
   /// `ranks`: how many it answers at most. Throws std::runtime_error if it is none, or too large.
   static Record read(const std::vector<std::uint8_t>& value, int ranks) {
     const auto most = static_cast<std::size_t>(ranks);
-    limited(value, kMostSent + most * kMostForRank);
+    limited(value, kMaxSent + most * kMaxForRank);
     std::istringstream in(std::string(value.begin(), value.end()));
     Record out;
     std::string list;
@@ -177,17 +178,17 @@ struct Record : Capabilities {
     out.required = required == 'r';
     std::istringstream nonces(list);
     for (std::string nonce; out.nonces.size() < most && std::getline(nonces, nonce, ',');) {
-      out.nonces.push_back(nonce.substr(0, kMostName));
+      out.nonces.push_back(nonce.substr(0, kMaxName));
     }
     if (out.nonces.empty()) {
       throw std::runtime_error("its answer has no nonce");
     }
     std::getline(in, out.host, ' ');
-    out.host = printable(out.host, kMostName, '!');
+    out.host = printable(out.host, kMaxName, '!');
     std::string group;
     std::getline(in, group, ' ');
-    out.group = std::strtoull(group.c_str(), nullptr, 10);
-    out.sources = printable(out.sources, kMostName, '!');
+    out.firstDelegatingGroup = std::strtoull(group.c_str(), nullptr, 10);
+    out.sources = printable(out.sources, kMaxName, '!');
     out.detail.assign(std::istreambuf_iterator<char>(in), {});
     out.detail = printable(out.detail);
     return out;
@@ -236,7 +237,7 @@ inline std::string ranksOnHosts(const std::vector<int>& ranks, const std::vector
   }
   hosts.erase("");  // of a rank of another version, which may say none
   std::size_t named = 0;
-  for (auto host = hosts.begin(); host != hosts.end() && named < kMostHosts; ++host, ++named) {
+  for (auto host = hosts.begin(); host != hosts.end() && named < kMaxHosts; ++host, ++named) {
     out += (named == 0 ? " on " : ", ") + *host;
   }
   return hosts.size() == named ? out
@@ -252,8 +253,10 @@ inline std::string reasonAgainst(const Record& own, const Record& first, Differe
     return "switchml-patch with sources " + own.sources + kRank0Has + first.sources +
            "; take one version of it on all ranks";
   }
-  if (own.group != first.group && (own.able() || own.kind == Ability::kLater)) {
-    return "SWITCHML_GROUP=" + std::to_string(own.group) + kRank0Has + std::to_string(first.group);
+  if (own.firstDelegatingGroup != first.firstDelegatingGroup &&
+      (own.able() || own.kind == Ability::kLater)) {
+    return "SWITCHML_GROUP=" + std::to_string(own.firstDelegatingGroup) + kRank0Has +
+           std::to_string(first.firstDelegatingGroup);
   }
   if (!own.able()) {
     return own.detail;
@@ -281,11 +284,11 @@ inline Record decide(const std::vector<Record>& all, Differences differences) {
   const auto& first = all[0];
   out.sources = first.sources;
   out.context = first.context;
-  out.group = first.group;
+  out.firstDelegatingGroup = first.firstDelegatingGroup;
   for (std::size_t r = 0; r < all.size(); ++r) {
     const auto& own = all[r];
     out.required = out.required || own.required;
-    sameGroup = sameGroup && own.group == first.group;
+    sameGroup = sameGroup && own.firstDelegatingGroup == first.firstDelegatingGroup;
     out.context = own.context == out.context ? out.context : ContextState::kMixed;
     out.nonces.push_back(own.nonces[0]);
     const auto reason = reasonAgainst(own, first, differences);
@@ -298,7 +301,7 @@ inline Record decide(const std::vector<Record>& all, Differences differences) {
              : reasons.empty()                  ? Ability::kAble
                                                 : Ability::kUnable;
   std::size_t named = 0;
-  for (auto one = reasons.begin(); one != reasons.end() && named < kMostReasons; ++one, ++named) {
+  for (auto one = reasons.begin(); one != reasons.end() && named < kMaxReasons; ++one, ++named) {
     out.detail += (named == 0 ? "" : "; ") + ranksOnHosts(one->second, all) + ": " + one->first;
   }
   if (reasons.size() > named) {

@@ -103,7 +103,7 @@ class RecordStore {
   /// Reads the name of a call. Throws if it does not appear within `limit`, or is too large.
   std::string readCall(const std::string& key, Milliseconds limit) {
     const auto value = get(key, limit);
-    limited(value, 3 * kMostName);
+    limited(value, 3 * kMaxName);
     return {value.begin(), value.end()};
   }
 
@@ -112,7 +112,7 @@ class RecordStore {
   bool checks_ = true;
 };
 
-/// Records of all ranks in a step, as rank 0 has read them.
+/// Records of all ranks in a step, as rank 0 has read them. A value of one thread.
 struct GatheredRecords {
   std::vector<Record> all;   // by rank; empty ones of those that are missing
   std::vector<int> missing;  // ranks that have not answered in time

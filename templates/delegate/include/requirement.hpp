@@ -30,7 +30,7 @@ class Requirement {
       settled_ = true;
     } else if (required && process_.exchange(getpid()) == 0) {
       rank_ = rank;
-      group_ = decision.group;
+      firstDelegatingGroup_ = decision.firstDelegatingGroup;
       on_exit([](int, void* own) { static_cast<const Requirement*>(own)->end(); }, this);
     }
   }
@@ -41,7 +41,7 @@ class Requirement {
       print_(warningText(rank_,
                          "SWITCHML_REQUIRE is set, but no process group of this process used "
                          "SwitchML; SWITCHML_GROUP=" +
-                             std::to_string(group_) + " left them all to Gloo"));
+                             std::to_string(firstDelegatingGroup_) + " left them all to Gloo"));
     }
   }
 
@@ -49,7 +49,7 @@ class Requirement {
   std::atomic<bool> settled_{false};
   std::atomic<pid_t> process_{0};  // that made the first group which was left to Gloo
   std::atomic<int> rank_{0};
-  std::atomic<std::uint64_t> group_{0};
+  std::atomic<std::uint64_t> firstDelegatingGroup_{0};
 };
 
 }  // namespace switchml_delegate

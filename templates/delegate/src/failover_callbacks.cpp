@@ -13,18 +13,18 @@ constexpr std::chrono::milliseconds kLongestRestart = std::chrono::seconds(45);
 
 ResumeRefusal refusalOf(const Capabilities& found) { return ResumeRefusal{found.detail}; }
 
-/// Waits for the stop of the context, then until its controller is there and no packet is under
-/// way.
+/// Waits until the context has stopped, connects to its controller, and sleeps until packets of the
+/// stopped context have left the network.
 ResumeRefusal prepare(const BringUp& bringUp) {
   auto& library = bringUp.runtime.library;
   static_cast<void>(
-      library.stoppedWithin(between(kStopAfterFailure, bringUp.timeout), library.epoch()));
+      library.stoppedWithin(limitOfStep(kStopAfterFailure, bringUp.timeout), library.epoch()));
   if (const auto reason = library.refusal(); !reason.empty()) {
     return ResumeRefusal{reason, !startsAgain(bringUp.config.general_)};
   }
   const auto reached = hasController(bringUp.config) ? bringUp.reachController() : Capabilities();
-  const auto idle = reached.able() ? bringUp.waitUntilIdle() : reached;
-  return ResumeRefusal{idle.detail, !bringUp.canWaitUntilIdle()};
+  const auto idle = reached.able() ? bringUp.sleepUntilPacketsAreGone() : reached;
+  return ResumeRefusal{idle.detail, !bringUp.canSleepUntilPacketsAreGone()};
 }
 
 ResumeRefusal restart(const BringUp& bringUp) {

@@ -5,10 +5,11 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 
 #include "SwitchMLInterface.hpp"
-#include "base/limits.hpp"
+#include "base/forever.hpp"
 #include "base/quietly.hpp"
 #include "base/shutdown.hpp"
 #include "base/text.hpp"
@@ -27,20 +28,19 @@ Shutdown::Participant* toEnd() noexcept;
 Statistics& statistics = *new Statistics;
 Shutdown& processShutdown = *new Shutdown(toEnd);
 
-/// The parts of a process that have locks. A forked child has others: a thread of the parent may
-/// have held a lock of the parent's.
+/// The parts of a process that have locks. A forked child has parts of its own, since a thread of
+/// its parent may have held a lock. Any thread uses it; the thread that exits calls the functions
+/// of Participant.
 struct Process final : public Shutdown::Participant {
-  explicit Process(const Process* before)
-      : runtime(before == nullptr ? nullptr : &before->runtime) {}
+  explicit Process(const Process* parent)
+      : runtime(parent == nullptr ? nullptr : &parent->runtime) {}
 
-  std::uint64_t nextSequence() noexcept override { return runtime.order.take(0); }
+  std::uint64_t nextSequence() noexcept override { return runtime.order.next(); }
   void writeLastMetrics(std::chrono::milliseconds limit) noexcept override { report.end(limit); }
   bool ownsContext() noexcept override { return !runtime.library.lost(); }
   bool stop(std::chrono::milliseconds limit) noexcept override {
-    const auto epoch = runtime.library.epoch();
-    runtime.library.retire();
-    runtime.close(textOrNone([] { return "the process is exiting"; }));
-    return runtime.library.stoppedWithin(limit, epoch);
+    runtime.close(textOrOutOfMemory([] { return "the process is exiting"; }));
+    return runtime.library.retire(limit);
   }
 
   Runtime runtime;
@@ -50,11 +50,11 @@ struct Process final : public Shutdown::Participant {
 };
 
 std::atomic<Process*> newest{nullptr};
-std::atomic<Process*> before{nullptr};  // of the process from which this one was forked
+std::atomic<Process*> parent{nullptr};  // of the process from which this one was forked
 
 [[maybe_unused]] const int forks = pthread_atfork(nullptr, nullptr, [] {
-  if (auto* const parent = newest.exchange(nullptr); parent != nullptr) {
-    before = parent;
+  if (auto* const inherited = newest.exchange(nullptr); inherited != nullptr) {
+    parent = inherited;
   }
 });
 
@@ -64,7 +64,7 @@ std::atomic<Process*> before{nullptr};  // of the process from which this one wa
 Process& process() {
   auto* found = newest.load(std::memory_order_acquire);
   if (found == nullptr) {
-    auto made = std::make_unique<Process>(before);
+    auto made = std::make_unique<Process>(parent);
     if (newest.compare_exchange_strong(found, made.get())) {
       found = made.release();
     }
@@ -99,14 +99,14 @@ class DelegateImpl final : public Interface {
     auto& own = *found;
     const auto* const group = own.runtime.group();
     const bool owns = group != nullptr && group->owns(context);
-    const auto reason = fallbackOf(group, request);
-    if (reason == kFallbacks) {
+    const auto fallback = fallbackOf(group, request);
+    if (!fallback) {
       if (owns) {
         return own.runtime.order.take(group->jobsOf(request));
       }
       statistics.otherGroupBytes += sizeof(float) * request.numel;
     }
-    ++statistics.fallbacks[owns ? reason : kGroup];
+    ++statistics.fallbacks[owns ? *fallback : kGroup];
     return kNoSequence;
   }
 
@@ -129,14 +129,14 @@ class DelegateImpl final : public Interface {
     }
     const auto begun = Library::Clock::now();
     const auto timeout = std::min(limit > limit.zero() ? limit : group->timeout, kForever);
-    const auto bytes = sumOverRanks(own.runtime, *group, sequence, request,
-                                    {std::min(timeout, group->longest), timeout}, callbacks);
-    if (bytes == 0) {
+    const auto result = sumOverRanks(own.runtime, *group, sequence, request,
+                                     {std::min(timeout, group->longest), timeout}, callbacks);
+    if (result.redone) {
       ++statistics.failover.calls;
       return;
     }
     ++statistics.calls;
-    statistics.bytes += bytes;
+    statistics.bytes += result.bytes;
     statistics.times.add(Library::Clock::now() - begun);
   }
 
@@ -161,6 +161,7 @@ class DelegateImpl final : public Interface {
   }
 
   void leave(const void* context) noexcept override {
+    const auto barrier = processShutdown.barrier();
     auto* const found = ownProcess();
     if (found == nullptr) {
       return;
@@ -188,8 +189,9 @@ class DelegateImpl final : public Interface {
   }
 
   void abort(const void* context) noexcept override {
+    const auto barrier = processShutdown.barrier();
     if (delegates(context)) {
-      ownProcess()->runtime.fail(textOrNone([] { return kGroupAborted; }));
+      ownProcess()->runtime.fail(textOrOutOfMemory([] { return kGroupAborted; }));
     }
   }
 
@@ -198,20 +200,26 @@ class DelegateImpl final : public Interface {
   }
 
  private:
-  /// Reason why a call falls back to Gloo; kFallbacks if it does not. `group` delegates, or is
-  /// null.
-  static Fallback fallbackOf(const Delegation* group, const Request& request) noexcept {
+  /// Condition that a call does not meet, so that it falls back to Gloo; none if it meets all.
+  /// `group` delegates, or is null.
+  static std::optional<Fallback> fallbackOf(const Delegation* group,
+                                            const Request& request) noexcept {
     if (group == nullptr) {
       return kGroup;
     }
     const auto& settings = group->settings;
     // Gloo has no average of integers either: it throws.
     const bool integers = request.element == Element::kInt32 && request.op == Op::kAvg;
-    return request.tensors != 1                        ? kTensors
-           : !settings.ops.has(request.op) || integers ? kOp
-           : !settings.dtypes.has(request.element)     ? kDtype
-           : request.numel < settings.minNumel         ? kNumel
-                                                       : kFallbacks;
+    if (request.tensors != 1) {
+      return kTensors;
+    }
+    if (!settings.ops.has(request.op) || integers) {
+      return kOp;
+    }
+    if (!settings.dtypes.has(request.element)) {
+      return kDtype;
+    }
+    return request.numel < settings.minNumel ? std::optional(kNumel) : std::nullopt;
   }
 };
 

@@ -1,7 +1,7 @@
 #include "joining.hpp"
 
 #include "base/environment.hpp"
-#include "base/limits.hpp"
+#include "base/forever.hpp"
 #include "base/say.hpp"
 #include "failover_callbacks.hpp"
 #include "host/host_name.hpp"
@@ -24,8 +24,8 @@ constexpr const char* kOtherDelegates = "another process group delegates";
 constexpr const char* kOtherIsMade = "another process group is being made";
 constexpr const char* kOtherIsEnding = "the process group that delegated is ending";
 
-/// A new group of this rank, whose ranks agree on whether it delegates. Each step is one round of
-/// the negotiation, and the next step is taken only if all ranks are able to:
+/// A new group of this rank, whose ranks agree on whether it delegates. Steps 1 to 5 are rounds of
+/// the negotiation, and end at the first step that a rank refuses. Step 6 always follows:
 ///
 ///   1. capabilities: reserve SwitchML in this process; read, fill in and check the configuration;
 ///      reach the controller before a start.
@@ -36,7 +36,7 @@ constexpr const char* kOtherIsEnding = "the process group that delegated is endi
 ///   6. conclude: the group delegates, or falls back to Gloo. That is reported and printed, and
 ///      with SWITCHML_REQUIRE the fall-back throws.
 ///
-/// The object has the reservation of SwitchML from 1 on, and releases it unless the group
+/// The object has the reservation of SwitchML from step 1 on, and releases it unless the group
 /// delegates. The thread that makes the group calls all functions.
 class Joining {
  public:
@@ -65,16 +65,17 @@ class Joining {
 
   void run() {
     const bool agreed =
-        take(Step::kCapabilities, &Joining::capabilities) &&
-        (decision_.context != ContextState::kMixed || take(Step::kStop, &Joining::stop)) &&
-        take(Step::kStart, &Joining::start) && (fake() || take(Step::kProbe, &Joining::probe)) &&
-        (!connects() || take(Step::kConnect, &Joining::connect));
+        runStep(Step::kCapabilities, &Joining::capabilities) &&
+        (decision_.context != ContextState::kMixed || runStep(Step::kStop, &Joining::stop)) &&
+        runStep(Step::kStart, &Joining::start) &&
+        (fake() || runStep(Step::kProbe, &Joining::probe)) &&
+        (!connects() || runStep(Step::kConnect, &Joining::connect));
     conclude(agreed);
   }
 
  private:
-  /// Takes a step, and tells the other ranks how it has ended. True if all are able to go on.
-  bool take(Step step, Capabilities (Joining::*function)()) {
+  /// Runs a step, and exchanges its result with the other ranks. True if all are able to go on.
+  bool runStep(Step step, Capabilities (Joining::*function)()) {
     outcome_.step = step;
     own_ = (this->*function)();
     if (!own_.able() && (step == Step::kStart || step == Step::kProbe)) {
@@ -96,39 +97,62 @@ class Joining {
   }
 
   Capabilities capabilities() {
-    auto& library = parts_.runtime.library;
-    auto& reservation = parts_.joinState.reservation;
-    if (library.state() == Library::State::kStopping &&
-        reservation.state() == Reservation::State::kFree) {
-      static_cast<void>(
-          library.stoppedWithin(between(kStopAfterFailure, timeout_), library.epoch()));
+    waitForStoppingContext();
+    capabilities_ = reserveAndConfigure();
+    if (auto refusal = prepareStart(); !refusal.able()) {
+      capabilities_ = std::move(refusal);
     }
-    capabilities_ = reserve();
-    if (reserved_) {
-      try {
-        capabilities_ = findCapabilities();
-      } catch (const std::exception& error) {
-        capabilities_ = unusable(text("unusable switchml.cfg: ", error.what()));
-      }
-      if (!capabilities_.able()) {
-        reserved_ = false;
-        reservation.release();
-      }
-    }
-    first_ = library.epoch() == 0;
-    const bool starts = reserved_ && library.state() != Library::State::kRunning;
-    auto ready = starts && usesSwitch(general()) ? reachController() : Capabilities();
-    if (!ready.able()) {
-      outcome_.step = Step::kController;
-    } else if (starts && !first_) {
-      ready = bringUp().waitUntilIdle();
-    }
-    capabilities_ = ready.able() ? capabilities_ : std::move(ready);
-    capabilities_.group = settings_.group;
+    capabilities_.firstDelegatingGroup = settings_.firstDelegatingGroup;
     return capabilities_;
   }
 
-  /// A controller that took all of its time is not asked again before a minute has passed.
+  /// Waits until the context of an earlier group has stopped, in at most kStopAfterFailure.
+  void waitForStoppingContext() {
+    auto& library = parts_.runtime.library;
+    if (library.state() == Library::State::kStopping &&
+        parts_.joinState.reservation.state() == Reservation::State::kFree) {
+      static_cast<void>(
+          library.stoppedWithin(limitOfStep(kStopAfterFailure, timeout_), library.epoch()));
+    }
+  }
+
+  /// Reserves SwitchML, and finds the configuration. Keeps the reservation only if this rank is
+  /// able to delegate.
+  Capabilities reserveAndConfigure() {
+    auto out = reserve();
+    if (!reserved_) {
+      return out;
+    }
+    try {
+      out = findCapabilities();
+    } catch (const std::exception& error) {
+      out = unusable(text("unusable switchml.cfg: ", error.what()));
+    }
+    if (!out.able()) {
+      reserved_ = false;
+      parts_.joinState.reservation.release();
+    }
+    return out;
+  }
+
+  /// Makes sure that the context can be started, if this rank will start it: the controller
+  /// answers, and the packets of an earlier start are gone.
+  Capabilities prepareStart() {
+    auto& library = parts_.runtime.library;
+    first_ = library.epoch() == 0;
+    if (!reserved_ || library.state() == Library::State::kRunning) {
+      return {};
+    }
+    if (usesSwitch(general())) {
+      if (auto refusal = reachController(); !refusal.able()) {
+        outcome_.step = Step::kController;
+        return refusal;
+      }
+    }
+    return first_ ? Capabilities() : bringUp().sleepUntilPacketsAreGone();
+  }
+
+  /// A controller that did not answer within half of the limit is asked again after a minute.
   Capabilities reachController() {
     auto& earlier = parts_.joinState.unanswered;
     const auto controller = text(general().controller_ip_str, ":", general().controller_port);
@@ -139,43 +163,49 @@ class Joining {
     }
     auto out = bringUp().reachController();
     if (!out.able() &&
-        Library::Clock::now() - begun >= between(BringUp::kController, timeout_) / 2) {
+        Library::Clock::now() - begun >= limitOfStep(BringUp::kController, timeout_) / 2) {
       earlier = {controller, out.detail, begun};
     }
     return out;
   }
 
-  /// Returns the reason why SwitchML cannot be reserved while another group has it.
-  Capabilities reservedBy(Reservation::State other) const {
-    return other == Reservation::State::kDelegating
-               ? Capabilities::busy(
-                     text("group ", number_, " of ", size_, " ranks, and ", kOtherDelegates))
-           : other == Reservation::State::kBeingMade ? Capabilities::unable(kOtherIsMade)
-                                                     : Capabilities::unable(kOtherIsEnding);
-  }
-
   /// Reserves SwitchML for this group, or returns the reason why it cannot.
   Capabilities reserve() {
+    const auto wrong = settings_.read();
+    for (const auto find : {&Joining::refusalOfProcess, &Joining::refusalOfContext}) {
+      if (auto refusal = (this->*find)(); !refusal.able()) {
+        return refusal;
+      }
+    }
+    if (group_.contexts.empty()) {
+      return Capabilities::unable("the group has no Gloo device");
+    }
+    if (!wrong.empty()) {
+      return Capabilities::unable(wrong, "in the environment");
+    }
+    const auto found = parts_.joinState.reservation.reserve();
+    reserved_ = found == Reservation::State::kFree;
+    return reserved_ ? Capabilities() : refusalOf(found);
+  }
+
+  /// Finds a reason of the process, or of its settings, against this group.
+  Capabilities refusalOfProcess() const {
+    return helper_ ? Capabilities::busy("the parent process delegates")
+           : number_ < settings_.firstDelegatingGroup
+               ? Capabilities::later(number_, size_, settings_.firstDelegatingGroup)
+           : isSet("SWITCHML_DISABLE")     ? Capabilities::unable("SWITCHML_DISABLE is set")
+           : parts_.runtime.library.lost() ? Capabilities::unable(kForked)
+                                           : Capabilities();
+  }
+
+  /// Finds a reason of the context, or of the group that has reserved it, against this group.
+  Capabilities refusalOfContext() const {
     auto& library = parts_.runtime.library;
     const auto& state = parts_.runtime.state.get();
-    auto& reservation = parts_.joinState.reservation;
-    const auto other = reservation.state();
+    const auto other = parts_.joinState.reservation.state();
     const bool delegates = other == Reservation::State::kDelegating;
-    const auto wrong = settings_.read();
-    if (helper_) {
-      return Capabilities::busy("the parent process delegates");
-    }
-    if (number_ < settings_.group) {
-      return Capabilities::later(number_, size_, settings_.group);
-    }
-    if (isSet("SWITCHML_DISABLE")) {
-      return Capabilities::unable("SWITCHML_DISABLE is set");
-    }
-    if (library.lost()) {
-      return Capabilities::unable(kForked);
-    }
     if (delegates && state.kind == DelegationState::Kind::kSuspended) {
-      return reservedBy(other);  // the group will resume
+      return refusalOf(other);  // the group will resume
     }
     if (state.kind != DelegationState::Kind::kDelegating) {
       const auto lasting = other != Reservation::State::kFree ? "" : library.refusal();
@@ -191,18 +221,23 @@ class Joining {
         return delegates ? Capabilities::busy(reason) : Capabilities::unable(reason);
       }
     }
-    if (other != Reservation::State::kFree) {
-      return reservedBy(other);
+    return refusalOf(other);
+  }
+
+  /// Returns the reason why SwitchML cannot be reserved in this state of the reservation.
+  Capabilities refusalOf(Reservation::State state) const {
+    switch (state) {
+      case Reservation::State::kFree:
+        break;
+      case Reservation::State::kBeingMade:
+        return Capabilities::unable(kOtherIsMade);
+      case Reservation::State::kDelegating:
+        return Capabilities::busy(
+            text("group ", number_, " of ", size_, " ranks, and ", kOtherDelegates));
+      case Reservation::State::kEnding:
+        return Capabilities::unable(kOtherIsEnding);
     }
-    if (group_.contexts.empty()) {
-      return Capabilities::unable("the group has no Gloo device");
-    }
-    if (!wrong.empty()) {
-      return Capabilities::unable(wrong, "in the environment");
-    }
-    const auto before = reservation.reserve();
-    reserved_ = before == Reservation::State::kFree;
-    return reserved_ ? Capabilities() : reservedBy(before);
+    return {};
   }
 
   /// Reads the configuration, unless SwitchML has one already. Called with the reservation.
@@ -226,9 +261,9 @@ class Joining {
       return unusable(text(source, " rank = ", general().rank, ", the process has rank ", rank_));
     }
     if (!started && config.general_.backend == "dpdk") {
-      fillInDpdk(loaded_, between(BringUp::kController, timeout_));
+      fillInDpdk(loaded_, limitOfStep(BringUp::kController, timeout_));
     }
-    if (const auto wrong = refusal(config); !wrong.empty()) {
+    if (const auto wrong = reasonUnusable(config); !wrong.empty()) {
       return unusable(wrong);
     }
     return {Ability::kAble, termsOf(config, settings_), "",
@@ -245,10 +280,10 @@ class Joining {
       }
       const auto epoch = library.epoch();
       library.stop(epoch);
-      if (!library.stoppedWithin(between(kStopForOthers, timeout_), epoch)) {
+      if (!library.stoppedWithin(limitOfStep(kStopForOthers, timeout_), epoch)) {
         return Capabilities::unable("the SwitchML context has not stopped");
       }
-      return bringUp().waitUntilIdle();
+      return bringUp().sleepUntilPacketsAreGone();
     }
     return {};
   }
@@ -315,7 +350,7 @@ class Joining {
                            : own_.location.empty() ? own_.detail
                                                    : text(own_.detail, " (", own_.location, ")");
     }
-    statistics.group.set(outcome_);
+    statistics.outcome.set(outcome_);
     const bool firstGroup = !parts_.joinState.joined.exchange(true);
     // Counters are those of the process; a group that delegates says most about them.
     if (firstGroup || agreed) {
@@ -335,7 +370,7 @@ class Joining {
       print(firstGroup, warns);
     }
     if (!helper_ && !agreed && decision_.forbidsGloo()) {
-      throw std::runtime_error(outcome_.refusal() + locationText());
+      throw std::runtime_error(outcome_.requirementError() + locationText());
     }
   }
 
@@ -343,7 +378,7 @@ class Joining {
     if (group_.heartbeat) {
       group_.heartbeat->begin();
     }
-    group_.firstSequence = parts_.runtime.order.take(0);
+    group_.firstSequence = parts_.runtime.order.next();
     const auto* const context = group_.contexts[0];
     parts_.joinState.name.emplace(delegatingName());
     parts_.joinState.reservation.delegate();

@@ -9,8 +9,9 @@ namespace switchml_delegate {
 /// The two streams for all copies of one device. All groups of the process share them: torch has
 /// few streams, and would hand out the same ones again.
 ///
-/// Each copy on them can run at once, because the host queues it only when its values are there. So
-/// no call waits for values that another call does not have yet.
+/// The host queues a copy to the host only when its values are there, and a copy to the device only
+/// when they are summed. So a copy waits only for other copies, and no call waits for the values of
+/// another call.
 struct CopyStreams {
   c10::Stream toHost;
   c10::Stream toDevice;

@@ -19,8 +19,8 @@ class PendingWorks {
   Works::iterator add(c10::intrusive_ptr<c10d::Work> work) EXCLUDES(mutex_);
   void remove(Works::iterator entry) EXCLUDES(mutex_);
 
-  /// Works whose futures are not completed. So a work in whose callback this is called is not among
-  /// them.
+  /// Returns the works whose futures are not completed: a barrier waits for these. A callback of a
+  /// work may begin a barrier, so its own work is not among them.
   Works incomplete() EXCLUDES(mutex_);
 
  private:

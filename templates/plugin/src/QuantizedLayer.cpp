@@ -8,7 +8,7 @@
 namespace switchml_delegate {
 namespace {
 
-constexpr std::int64_t kMostBucket = std::int64_t{1} << 31;
+constexpr std::int64_t kMaxBucket = std::int64_t{1} << 31;
 constexpr std::int64_t kGrain = 1 << 15;  // values that are worth a thread
 
 /// Memory of a tensor of type T, which is checked.
@@ -37,9 +37,9 @@ QuantizedLayer::QuantizedLayer(std::int64_t numel, std::int64_t bits, std::int64
     : format_{static_cast<unsigned>(bits), static_cast<std::uint32_t>(ranks),
               static_cast<std::size_t>(bucket), stochastic},
       numel_(numel) {
-  TORCH_CHECK(bits >= 1 && bits <= quantize::kMostBits, "bits: ", bits);
-  TORCH_CHECK(ranks >= 1 && ranks <= quantize::kMostRanks, "ranks: ", ranks);
-  TORCH_CHECK(bucket >= 1 && bucket <= kMostBucket, "bucket: ", bucket);
+  TORCH_CHECK(bits >= 1 && bits <= quantize::kMaxBits, "bits: ", bits);
+  TORCH_CHECK(ranks >= 1 && ranks <= quantize::kMaxRanks, "ranks: ", ranks);
+  TORCH_CHECK(bucket >= 1 && bucket <= kMaxBucket, "bucket: ", bucket);
   TORCH_CHECK(numel >= 0, "numel: ", numel);
 }
 
@@ -76,7 +76,7 @@ void QuantizedLayer::encode(const at::Tensor& values, const at::Tensor& scales,
 
 void QuantizedLayer::decode(const at::Tensor& words, const at::Tensor& scales,
                             const at::Tensor& values, std::int64_t divisor) const {
-  TORCH_CHECK(divisor >= 1 && divisor <= quantize::kMostRanks, "divisor: ", divisor);
+  TORCH_CHECK(divisor >= 1 && divisor <= quantize::kMaxRanks, "divisor: ", divisor);
   const auto* const from =
       reinterpret_cast<const std::uint32_t*>(dataOf<const std::int32_t>(words, this->words()));
   const auto* const by = dataOf<const std::int32_t>(scales, this->scales());

@@ -35,10 +35,12 @@ void checkNotCapturing(c10::Device device);
 ///   3. waitForArrival() waits until one part is in the row, which the delegate then sums.
 ///   4. copyOut() queues the copy of a summed part to the targets, and records `done_` anew.
 ///   5. blockCurrentStream() makes the program's stream wait for `done_`. After a failure,
-///      waitUntilIdle() waits for `done_` itself, because the row must outlive the copies.
+///      waitUntilIdle() waits for `done_`, for a second at most: the program does not wait for the
+///      copies of a failed work.
 ///
-/// A pool thread calls the members of steps 2 to 4, one after the other, while stream() is the
-/// current stream. A thread of the program calls blockCurrentStream() after the work has completed.
+/// A pool thread calls the members of steps 2 to 4, and waitUntilIdle(), one after the other, while
+/// stream() is the current stream. A thread of the program calls blockCurrentStream() after the
+/// work has completed.
 /// Nothing needs a mutex: the pool's queue and the completion of the work order the steps.
 class Staging {
  public:

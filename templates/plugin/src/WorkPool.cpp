@@ -57,7 +57,7 @@ void WorkPool::State::push(Job job) {
   try {
     provideThread();
   } catch (const std::exception&) {  // no thread, or no memory for one
-    if (taken_ == 0) {
+    if (slotsInUse_ == 0) {
       queue_.pop_back();
       throw;
     }
@@ -66,7 +66,7 @@ void WorkPool::State::push(Job job) {
 
 void WorkPool::State::releaseSlot() noexcept {
   const MutexLock lock(mutex_);
-  --taken_;
+  --slotsInUse_;
   released_.notify_all();
   try {
     provideThread();
@@ -77,7 +77,8 @@ void WorkPool::State::releaseSlot() noexcept {
 
 void WorkPool::State::drain() {
   MutexLock lock(mutex_);
-  released_.wait(lock, [this]() REQUIRES(mutex_) { return queue_.empty() && taken_ == idle_; });
+  released_.wait(lock,
+                 [this]() REQUIRES(mutex_) { return queue_.empty() && slotsInUse_ == idle_; });
 }
 
 void WorkPool::State::waitUntilIdle(std::chrono::milliseconds limit) {
@@ -101,12 +102,12 @@ std::list<std::thread> WorkPool::State::stop() {
 void WorkPool::State::provideThread() {
   if (queue_.size() <= idle_) {
     submitted_.notify_one();
-  } else if (taken_ < slots_) {
+  } else if (slotsInUse_ < slots_) {
     busy_.reserve(threads_.size() + 1);  // the thread itself must not run out of memory
     std::list<std::thread> started(1);
     started.back() = startThread("swml-plugin", [state = shared_from_this()] { state->work(); });
     threads_.splice(threads_.end(), started);
-    ++taken_;
+    ++slotsInUse_;
   }
 }
 
@@ -118,7 +119,7 @@ void WorkPool::State::work() {
     submitted_.wait(lock, [this]() REQUIRES(mutex_) { return !queue_.empty() || stopping_; });
     --idle_;
     if (queue_.empty()) {
-      --taken_;
+      --slotsInUse_;
       break;
     }
     Job job = std::move(queue_.front());
@@ -132,8 +133,8 @@ void WorkPool::State::work() {
     busy_.erase(std::find(busy_.begin(), busy_.end(), std::this_thread::get_id()));
     released_.notify_all();
     if (!slot.held_) {
-      hasSlot = taken_ < slots_;
-      taken_ += hasSlot ? 1 : 0;
+      hasSlot = slotsInUse_ < slots_;
+      slotsInUse_ += hasSlot ? 1 : 0;
     }
   }
   const auto self = find(std::this_thread::get_id());

@@ -123,7 +123,7 @@ class WorkPool::State : public std::enable_shared_from_this<State> {
   std::deque<Job> queue_ GUARDED_BY(mutex_);
   std::list<std::thread> threads_ GUARDED_BY(mutex_);
   std::vector<std::thread::id> busy_ GUARDED_BY(mutex_);  // in a job, with or without a slot
-  std::size_t taken_ GUARDED_BY(mutex_) = 0;              // slots, including those of idle threads
+  std::size_t slotsInUse_ GUARDED_BY(mutex_) = 0;         // with those of idle threads
   std::size_t idle_ GUARDED_BY(mutex_) = 0;               // threads that wait for a job
   bool stopping_ GUARDED_BY(mutex_) = false;
 };

@@ -19,6 +19,8 @@ from patchgen.system.ports import free_port
 
 GLOO = f"{messages.STAYS}: "
 REQUIRE = {"SWITCHML_REQUIRE": "1"}
+FAKE = {"SWITCHML_ALLOW_FAKE_SUMS": "1"}
+"""A rank sums alone."""
 
 
 @pytest.fixture(scope="session", params=["address"])
@@ -177,6 +179,28 @@ def test_ranks_that_cannot_be_connected(program: Path, tmp_path: Path) -> None:
     assert "; rank 0: the ranks cannot be connected: rank 1 is gone" in output[0]
 
 
+@pytest.mark.parametrize("program", BUILDS, indirect=True)
+@pytest.mark.parametrize("env", [{}, {"AGAIN": "1"}])
+def test_an_exit_while_the_context_starts(
+    program: Path, env: dict[str, str], tmp_path: Path
+) -> None:
+    """The start ends, and the context stops, before static objects are destroyed."""
+    faults = {"FAULT": "slow-end", "FAULT_MS": "400"}
+    run(program, "starting", 1, tmp_path, env={-1: {**env, **faults, **FAKE}})
+
+
+@pytest.mark.parametrize("program", BUILDS, indirect=True)
+@pytest.mark.parametrize("env", [{}, {"ABORTS": "1"}])
+def test_an_exit_while_a_thread_ends_the_group(
+    program: Path, env: dict[str, str], tmp_path: Path
+) -> None:
+    """The thread does not come back while the context stops."""
+    faults = {"FAULT": "slow-stop", "FAULT_MS": "1500", "SWITCHML_FAILOVER": "1"}
+    # Nobody joins the threads of a group that has not ended.
+    sanitizer = {"TSAN_OPTIONS": "halt_on_error=1 report_thread_leaks=0"}
+    run(program, "leaving", 2, tmp_path, env={-1: {**env, **faults, **sanitizer}})
+
+
 def test_a_sum_of_a_static_destructor(program: Path, tmp_path: Path) -> None:
     run(program, "buried", 2, tmp_path)
 
@@ -201,3 +225,7 @@ def test_a_group_that_ends_while_it_is_made(program: Path, tmp_path: Path) -> No
 )
 def test_stderr_that_nobody_reads(program: Path, env: dict[str, str], tmp_path: Path) -> None:
     run(program, "unread", 2, tmp_path, env={-1: env})
+
+
+def test_stderr_that_nobody_reads_without_the_library(program: Path, tmp_path: Path) -> None:
+    run(program, "unheard", 1, tmp_path, env={0: {"NO_LIBRARY": "libgone.so.1"}})

@@ -2,9 +2,9 @@
 
 namespace switchml_delegate {
 
-DelegationState::DelegationState(const DelegationState* before) {
-  if (before != nullptr) {
-    value_.set(before->get());
+DelegationState::DelegationState(const DelegationState* parent) {
+  if (parent != nullptr) {
+    value_.set(parent->get());
   }
 }
 

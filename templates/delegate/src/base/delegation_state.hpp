@@ -22,11 +22,11 @@ class DelegationState {
   struct Value {
     Kind kind = Kind::kDelegating;
     std::string reason;   // of the suspended or broken state
-    std::string failure;  // the last one after which a group went over Gloo
+    std::string failure;  // the newest one after which a group went over Gloo
   };
 
-  /// `before`: the state of the process that this one was forked from, or null.
-  explicit DelegationState(const DelegationState* before);
+  /// `parent`: the state of the process from which this one was forked, or null.
+  explicit DelegationState(const DelegationState* parent);
 
   const Value& get() const noexcept { return value_.get(); }
   bool broken() const noexcept { return get().kind == Kind::kBroken; }

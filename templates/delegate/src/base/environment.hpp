@@ -7,7 +7,7 @@
 namespace switchml_delegate {
 
 /// Largest number of elements, values or bytes that a variable can have.
-constexpr std::uint64_t kMostCounted = std::uint64_t{1} << 31;
+constexpr std::uint64_t kMaxCounted = std::uint64_t{1} << 31;
 
 /// Returns whether a variable is set to another value than "0".
 bool isSet(const char* name);

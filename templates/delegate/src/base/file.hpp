@@ -22,7 +22,7 @@ class CheckedFile {
   const std::string& error() const noexcept { return error_; }
 
   /// Returns why a user other than this one and root could have written or replaced the file, and
-  /// what to do about it; empty if nobody could. The file must be open.
+  /// what to do about it; empty if no such user could. The file must be open.
   std::string writableByOthers() const;
 
   /// Returns the content. Throws std::runtime_error if the file is not a regular file, has more

@@ -36,8 +36,8 @@
 namespace switchml_delegate {
 namespace quantize {
 
-constexpr unsigned kMostBits = 8;
-constexpr std::uint32_t kMostRanks = 1U << 16;  // so that sums of multiples are exact in float32
+constexpr unsigned kMaxBits = 8;
+constexpr std::uint32_t kMaxRanks = 1U << 16;  // so that sums of multiples are exact in float32
 
 /// Format of a layer that is sent, the same on all ranks. `bits` is 1 to 8, `ranks` 1 to 2^16, and
 /// `bucket`, the number of values that share a scale, at least 1.

@@ -22,7 +22,7 @@ bool quietly(const Function& function) noexcept {
 
 /// Returns the text that a function makes, or kOutOfMemory.
 template <typename Function>
-std::string textOrNone(const Function& make) noexcept {
+std::string textOrOutOfMemory(const Function& make) noexcept {
   try {
     return make();
   } catch (...) {
@@ -31,7 +31,7 @@ std::string textOrNone(const Function& make) noexcept {
 }
 
 inline std::string reasonOf(const std::exception& error) noexcept {
-  return textOrNone([&error] { return std::string(error.what()); });
+  return textOrOutOfMemory([&error] { return std::string(error.what()); });
 }
 
 }  // namespace switchml_delegate

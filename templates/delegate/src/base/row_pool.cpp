@@ -10,8 +10,8 @@
 namespace switchml_delegate {
 
 std::size_t threadsFor(std::size_t processors, std::size_t library) noexcept {
-  constexpr std::size_t kMost = 4;
-  return processors > library ? std::min(processors - library, kMost) : 1;
+  constexpr std::size_t kMax = 4;
+  return processors > library ? std::min(processors - library, kMax) : 1;
 }
 
 void RowPool::start(std::size_t count) noexcept {
@@ -42,14 +42,14 @@ void RowPool::finish(Row& row) {
   MutexLock lock(mutex_);
   rows_.push_back(&row);
   lock.unlock();
-  added_.notify_all();
+  rowAdded_.notify_all();
   row.work();
   lock.lock();
   rows_.erase(std::find(rows_.begin(), rows_.end(), &row));
-  left_.wait(lock, [&row] { return row.helpers == 0; });
+  helperLeft_.wait(lock, [&row] { return row.helpers == 0; });
 }
 
-RowPool::Row* RowPool::open() const {
+RowPool::Row* RowPool::findOpenRow() const {
   const auto found = std::find_if(rows_.rbegin(), rows_.rend(), [](const Row* row) {
     return row->next.load(std::memory_order_relaxed) < row->numel;
   });
@@ -60,13 +60,14 @@ void RowPool::help() {
   MutexLock lock(mutex_);
   for (;;) {
     Row* row = nullptr;
-    added_.wait(lock, [this, &row]() REQUIRES(mutex_) { return (row = open()) != nullptr; });
+    rowAdded_.wait(lock,
+                   [this, &row]() REQUIRES(mutex_) { return (row = findOpenRow()) != nullptr; });
     ++row->helpers;
     lock.unlock();
     row->work();
     lock.lock();
     if (--row->helpers == 0) {
-      left_.notify_all();
+      helperLeft_.notify_all();
     }
   }
 }

@@ -24,12 +24,13 @@ std::size_t threadsFor(std::size_t processors, std::size_t library) noexcept;
 /// 2. Threads of the pool take parts of the row that was added last.
 /// 3. The caller removes its row, and waits for the threads that still work on a part.
 ///
-/// Any thread may call share(). The pool is never destroyed: its threads run until the process
-/// ends, which does not wait for them.
+/// Any thread may call share(), which waits without a limit; a part cannot block. The pool is never
+/// destroyed: its threads run until the process ends, which does not wait for them.
 class RowPool {
  public:
-  /// Starts `count` threads, or as many as the process can have. Called once, before any share();
-  /// later calls do nothing.
+  /// Starts `count` threads, or as many as the process can have. Only the first call starts
+  /// threads, and no thread calls share() before it. The thread that starts the context calls this
+  /// after each start; calls do not overlap.
   void start(std::size_t count) noexcept;
 
   /// Calls `function` with the begin and end of parts of `numel` elements, of `size` elements each,
@@ -63,9 +64,9 @@ class RowPool {
   /// Works on a row with the threads of the pool, and returns when all of it is done.
   void finish(Row& row) EXCLUDES(mutex_);
 
-  /// Returns a row of which parts are left, or null. Parts are taken without the mutex, so the
-  /// caller may find none.
-  Row* open() const REQUIRES(mutex_);
+  /// Returns the newest row with parts that no thread has taken, or null. Parts are taken without
+  /// the mutex, so none may be left when the caller takes one.
+  Row* findOpenRow() const REQUIRES(mutex_);
 
   /// Loop of a thread of the pool.
   [[noreturn]] void help() EXCLUDES(mutex_);
@@ -73,8 +74,8 @@ class RowPool {
   std::size_t count_ = 0;  // threads; constant after start()
   pid_t pid_ = 0;          // process that has started them; constant after start()
   Mutex mutex_;
-  Condition added_;
-  Condition left_;
+  Condition rowAdded_;
+  Condition helperLeft_;                       // the last helper has left a row
   std::vector<Row*> rows_ GUARDED_BY(mutex_);  // on the stacks of the callers of share()
 };
 

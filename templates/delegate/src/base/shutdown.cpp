@@ -26,7 +26,7 @@ Shutdown::Barrier Shutdown::barrier(std::uint64_t sequence) const noexcept {
 
 void Shutdown::metricsStarted() noexcept { schedule(); }
 
-void Shutdown::contextStarted() noexcept {
+void Shutdown::contextStarts() noexcept {
   auto before = State::kWithoutContext;
   state_.compare_exchange_strong(before, State::kWithContext);
   schedule();

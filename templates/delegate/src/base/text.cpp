@@ -3,8 +3,8 @@
 namespace switchml_delegate {
 
 std::string shortened(const std::string& value) {
-  constexpr std::size_t kMost = 80;
-  return value.size() <= kMost ? value : value.substr(0, kMost) + "...";
+  constexpr std::size_t kMax = 80;
+  return value.size() <= kMax ? value : value.substr(0, kMax) + "...";
 }
 
 std::string inQuotes(const std::string& value, unsigned char last, char other) {

@@ -11,7 +11,7 @@
 
 namespace switchml_delegate {
 
-/// Returns the parts as one text, in the classic locale whatever the program has set.
+/// Returns the parts as one text, in the classic locale, not in that of the program.
 template <typename... Parts>
 std::string text(const Parts&... parts) {
   std::ostringstream out;

@@ -30,8 +30,8 @@ off_t offsetOf(const std::string& name) {
 }
 
 /// Returns whether this user or root has started a process. Reads its real user: the effective one
-/// could be that of a set-user-ID program, and the owner of its directory is root unless it can be
-/// dumped.
+/// may be that of a set-user-ID program. /proc/PID belongs to root if the process is not dumpable,
+/// so its owner tells nothing.
 bool isTrusted(pid_t process) {
   constexpr const char* kUid = "Uid:";
   std::ifstream file(text("/proc/", process, "/status"));

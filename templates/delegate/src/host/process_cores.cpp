@@ -60,19 +60,19 @@ std::size_t addOpenMpCores(CoreSet& cores) {
 
 }  // namespace
 
-Binding inheritedBinding(const CoreSet& own, const CoreSet& allows, pid_t parent,
+Binding inheritedBinding(const CoreSet& own, const CoreSet& allowed, pid_t parent,
                          const std::string& proc) {
   std::string binder;
-  auto before = allows;
+  auto found = allowed;
   for (auto process = parent; process > 0; process = parentOf(process, proc)) {
     const auto directory = text(proc, "/", process);
     const auto threads = coresOfThreads(directory);
     if (std::find(threads.begin(), threads.end(), own) == threads.end()) {
-      for (auto core = before.begin(); !threads.empty() && core != before.end();) {
+      for (auto core = found.begin(); !threads.empty() && core != found.end();) {
         const bool has = std::any_of(threads.begin(), threads.end(), [&core](const auto& cores) {
           return cores.count(*core) != 0;
         });
-        core = has ? std::next(core) : before.erase(core);
+        core = has ? std::next(core) : found.erase(core);
       }
       break;
     }
@@ -84,12 +84,12 @@ Binding inheritedBinding(const CoreSet& own, const CoreSet& allows, pid_t parent
   auto environment = startEnvironment(binder);
   const auto variables =
       bindingVariables([&environment](const char* name) { return environment[name]; });
-  if (variables.empty() || before.size() <= own.size() || !hasOpenMp(binder) ||
-      !std::includes(before.begin(), before.end(), own.begin(), own.end())) {
+  if (variables.empty() || found.size() <= own.size() || !hasOpenMp(binder) ||
+      !std::includes(found.begin(), found.end(), own.begin(), own.end())) {
     return {};
   }
   const bool lists = variables.find_first_of("0123456789") != std::string::npos;
-  return lists || own.count(*before.begin()) != 0 ? Binding{before, variables} : Binding{};
+  return lists || own.count(*found.begin()) != 0 ? Binding{found, variables} : Binding{};
 }
 
 ProcessCores::ProcessCores() : all(ownCores()) {
@@ -106,7 +106,7 @@ ProcessCores::ProcessCores() : all(ownCores()) {
     all = allowed;
   }
   if (auto binding = inheritedBinding(all, allowed, getppid()); !binding.variables.empty()) {
-    all = std::move(binding.before);
+    all = std::move(binding.allowed);
     variables = std::move(binding.variables);
   }
   if (variables.empty()) {

@@ -7,8 +7,8 @@
 
 namespace switchml_delegate {
 
-std::set<unsigned> ReservedCores::take(const std::string& job, const std::vector<unsigned>& from,
-                                       std::size_t count, const std::string& reason) {
+std::set<unsigned> ReservedCores::reserve(const std::string& job, const std::vector<unsigned>& from,
+                                          std::size_t count, const std::string& reason) {
   std::set<unsigned> reserved;
   std::vector<unsigned> busy;
   for (const auto core : from) {

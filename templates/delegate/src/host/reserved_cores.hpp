@@ -16,8 +16,8 @@ class ReservedCores {
   /// Reserves the first `count` of the cores that no other rank has reserved. `job` is the same on
   /// all ranks of a job. Throws std::invalid_argument if too few are free; `reason` is a part of
   /// the message, and says why the process may have more cores than `from`.
-  std::set<unsigned> take(const std::string& job, const std::vector<unsigned>& from,
-                          std::size_t count, const std::string& reason = "");
+  std::set<unsigned> reserve(const std::string& job, const std::vector<unsigned>& from,
+                             std::size_t count, const std::string& reason = "");
 
   /// Keeps the cores reserved until the process ends. A forked child has none of them.
   void keep();

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "base/environment.hpp"
-#include "base/limits.hpp"
+#include "base/forever.hpp"
 #include "base/text.hpp"
 
 namespace switchml_delegate {
@@ -64,7 +64,7 @@ Negotiation::Negotiation(const Exchange& exchange, int rank, int size, Milliseco
       rank_(rank),
       size_(size),
       timeout_(std::min(timeout, kForever)),
-      host_(host.empty() ? "?" : printable(host, kMostName, '!')),
+      host_(host.empty() ? "?" : printable(host, kMaxName, '!')),
       sources_(text(SWITCHML_DELEGATE_DIGEST, exchange.sources)),
       notify_(std::move(notify)),
       clock_(clock),
@@ -76,7 +76,7 @@ Negotiation::Negotiation(const Exchange& exchange, int rank, int size, Milliseco
 
 Record Negotiation::round(Step step, const Capabilities& able) {
   const char* const name = nameOf(step);
-  // Gloo may take all of the group's timeout to connect the ranks, before they send anything.
+  // Gloo may take the whole timeout of the group to connect the ranks, before they send anything.
   limit_ = step == Step::kConnect ? 2 * timeout_ : timeout_;
   Record own{able, sources_, {nonce_}, isSet("SWITCHML_REQUIRE"), host_};
   own.detail = printable(able.detail);  // the others compare it with what they have read

@@ -17,8 +17,8 @@
 
 namespace switchml_delegate {
 
-/// Steps in which a group is made. kController is a part of kCapabilities, and kSums the end of
-/// kProbe, on this rank alone.
+/// Steps in which a group is made. kController and kSums are not rounds: they tell, in this rank's
+/// report, how far it came in kCapabilities and in kProbe.
 enum class Step { kCapabilities, kController, kStop, kStart, kProbe, kSums, kConnect, kAgreed };
 
 /// Names of the steps in keys of the Store and in reports.
@@ -46,8 +46,8 @@ Record decide(const std::vector<Record>& all);
 ///   4. Rank 0 reads the records of all ranks and decides (decide()). If one does not come in time,
 ///      the decision is kMissing.
 ///   5. Rank 0 writes the decision, with the nonce of each rank that has answered.
-///   6. Each other rank reads the decision. All ranks do what it says; if it is kMissing they
-///   throw.
+///   6. Each other rank reads the decision, for which it waits kDecisionGrace longer than rank 0
+///      waits for the records. All ranks follow the decision; if it is kMissing they throw.
 ///
 /// The next round begins at 3. A Store may have the keys of an earlier attempt, as torchrun keeps
 /// one over its restarts. Therefore
@@ -55,8 +55,8 @@ Record decide(const std::vector<Record>& all);
 ///   - rank 0 writes in 1 the name of the new call below the earlier one as well, and a decision if
 ///     the earlier call has none, so that no rank waits there for ever;
 ///   - a rank that does not find its own nonce in 6 has read an earlier call. It reads the name of
-///     the next one, and goes on with 3. If rank 0 of this attempt has given up before the rank
-///     came, there is no next one, and the rank throws.
+///     the next one, and continues with 3. If rank 0 of this attempt has stopped waiting before the
+///     rank came, there is no next one, and the rank throws.
 ///
 ///     no call ──▶ called ──▶ recorded ──▶ decided ──▶ recorded ──▶ ...
 ///                   ▲            │            └──▶ missing: throws
@@ -100,7 +100,7 @@ class Negotiation {
   const int rank_;
   const int size_;
   const Milliseconds timeout_;
-  Milliseconds limit_ = timeout_;  // of all ranks together, for a step
+  Milliseconds limit_ = timeout_;  // limit of a round: timeout_, but twice that for kConnect
   const std::string host_;
   const std::string sources_;
   const std::function<void(const std::string&)> notify_;
@@ -108,9 +108,9 @@ class Negotiation {
   const std::string nonce_;
   std::string call_;
   bool again_ = false;
-  std::vector<std::string> read_;  // keys, once all ranks answer the next round
-  /// Time when rank 0 wrote the decision of the round before, or when this rank read it. A rank's
-  /// limits between two rounds are shorter than that of the step.
+  std::vector<std::string> read_;  // keys that rank 0 removes when all have answered the next round
+  /// Begin of the round: when the previous one ended on this rank, or when this rank read the call.
+  /// What a rank does between two rounds takes less time than the limit of a round.
   AgreementClock::Time begun_ = clock_.now();
 };
 

@@ -17,16 +17,18 @@ constexpr std::uint16_t kSwitchWorkers = 32;
 constexpr std::uint64_t kSwitchSlots = 8192;
 constexpr std::uint64_t kSwitchQueuePairs = 512;
 
-/// True if int32 of the workers can have a sum that is no int32. The library rounds its factor
-/// INT32_MAX / (num_workers * 2^e) to float, a value times it to float and that to an integer, and
-/// clamps nothing. The largest value below 2^e on every worker is the worst case, for any e.
+/// True if int32 of the workers can have a sum that is no int32. The client library rounds its
+/// factor INT32_MAX / (num_workers * 2^e) to float, a value times it to float and that to an
+/// integer, and clamps nothing. The largest value below 2^e on every worker is the worst case, for
+/// any e.
 bool mayOverflow(std::uint16_t workers) {
   const auto factor = static_cast<float>(static_cast<double>(INT32_MAX) / workers);
   const float worst = std::nextafter(1.0F, 0.0F) * factor;
   return workers * static_cast<std::int64_t>(std::round(worst)) > INT32_MAX;
 }
 
-/// The library makes max_outstanding_packets a multiple of this, the nearest, when it starts.
+/// The client library makes max_outstanding_packets a multiple of this, the nearest, when it
+/// starts.
 std::uint64_t rounded(std::uint64_t packets, std::uint64_t step) {
   const auto least = packets / step;
   return std::max<std::uint64_t>(least + (packets % step > step - packets % step ? 1 : 0), 1) *
@@ -34,8 +36,8 @@ std::uint64_t rounded(std::uint64_t packets, std::uint64_t step) {
 }
 
 /// Reason why SwitchML's own P4 program has no room for the configuration; empty if it has. The
-/// program would write beside its registers, or refuse the worker in a way that the library does
-/// not look at.
+/// program would write beside its registers, or refuse the worker in a way that the client library
+/// does not look at.
 std::string beyondSwitch(const switchml::Config& config) {
   const auto& general = config.general_;
   if (!usesSwitch(general)) {
@@ -77,7 +79,7 @@ bool resendsEarly([[maybe_unused]] const switchml::GeneralConfig& config) {
 #endif
 }
 
-/// True if the library has a fix. Its mark has the list: `fixes=ONE,OTHER`.
+/// True if the client library has a fix. Its mark has the list: `fixes=ONE,OTHER`.
 bool hasFix(const std::string& fix) {
   for (const auto& [name, list] : readTerms(clientMark())) {
     if (name == "fixes") {
@@ -87,7 +89,8 @@ bool hasFix(const std::string& fix) {
   return false;
 }
 
-/// The fixes that the library lacks, and without which its backend sums wrongly and says FINISHED.
+/// The fixes that the client library lacks, and without which its backend sums wrongly and says
+/// FINISHED.
 std::vector<const char*> missingFixes(const switchml::GeneralConfig& config) {
   if (!usesSwitch(config)) {
     return {};
@@ -141,7 +144,7 @@ bool hasController(const switchml::Config& config) {
 #endif
 }
 
-std::string refusal(const switchml::Config& whole) {
+std::string reasonUnusable(const switchml::Config& whole) {
   const auto& config = whole.general_;
   if (config.num_worker_threads == 0) {
     return "num_worker_threads = 0";

@@ -1,5 +1,5 @@
-/// What a SwitchML configuration means: which sums it gives, what it needs of the switch and of the
-/// client library, and what of it must be the same on every rank.
+/// Meaning of a SwitchML configuration: whether it gives real sums, its requirements of the switch
+/// and of the client library, and its terms, which must be the same on every rank.
 ///
 /// The functions depend on their arguments, the flags of the library and the environment alone.
 #pragma once
@@ -22,9 +22,9 @@ constexpr bool kSimulator = false;
 /// Mark of the client library, which says how it was made; empty if it has none.
 inline std::string clientMark() { return SWITCHML_DELEGATE_CLIENT; }
 
-/// True if the results are not sums. One worker alone has nothing to sum, the dummy backend talks
-/// to nobody, bypass does not convert for the switch, and instant jobs do nothing. In the simulator
-/// dummy and bypass do sum.
+/// True if the results are not sums over the ranks. One worker alone has nothing to sum, the dummy
+/// backend sends nothing, bypass does not convert for the switch, and instant jobs do nothing. In
+/// the simulator, dummy and bypass do sum.
 bool sumsAreFake(const switchml::GeneralConfig& config);
 
 /// True if packets travel to a switch.
@@ -42,9 +42,9 @@ bool startsAgain(const switchml::GeneralConfig& config);
 /// True if a controller has to be reached before the context is started again.
 bool hasController(const switchml::Config& config);
 
-/// Reason why the configuration is refused: the library would abort the process, or its answers
-/// would not be sums. Empty if it is not refused.
-std::string refusal(const switchml::Config& config);
+/// Reason why the configuration is refused: the client library would abort the process, or its
+/// answers would not be sums. Empty if it is not refused.
+std::string reasonUnusable(const switchml::Config& config);
 
 /// Terms of this rank, as NAME=VALUE with spaces between them, which must be the same on all ranks:
 /// those of the configuration and of the settings.

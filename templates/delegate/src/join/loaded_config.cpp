@@ -21,7 +21,7 @@
 namespace switchml_delegate {
 namespace {
 
-constexpr std::size_t kMostConfiguration = std::size_t{1} << 20U;  // bytes
+constexpr std::size_t kMaxConfiguration = std::size_t{1} << 20U;  // bytes
 
 struct ConfigFile {
   std::string path;
@@ -79,8 +79,8 @@ void fillInDpdk([[maybe_unused]] LoadedConfig& loaded,
     const auto near = parseCores(firstLine(card.directory + "/local_cpulist"));
     const auto job = text(general.controller_port, "/", general.controller_ip_str);
     const ProcessCores process;
-    const auto reserved = loaded.cores.take(job, inOrder(process.all, near, process.bound),
-                                            general.num_worker_threads, process.reason);
+    const auto reserved = loaded.cores.reserve(job, inOrder(process.all, near, process.bound),
+                                               general.num_worker_threads, process.reason);
     const bool shared = !process.bound.empty() && reserved.count(*process.bound.begin()) != 0;
     dpdk.cores_str = joined(reserved, ",");
     noteFilled(loaded.filled, "cores", dpdk.cores_str + (shared ? process.note : ""));
@@ -109,7 +109,7 @@ Capabilities loadConfig(LoadedConfig& loaded, int rank, int size) {
     }
     std::string whole;
     try {
-      whole = opened.read(kMostConfiguration);
+      whole = opened.read(kMaxConfiguration);
     } catch (const std::runtime_error& error) {
       return Capabilities::unable("unreadable switchml.cfg", text(file.path, ": ", error.what()));
     }

@@ -14,12 +14,12 @@ struct Settings;
 struct Outcome {
   int size = 0;
   std::string decision;       // Gloo or SwitchML, with the reason or the terms
-  std::string reason;         // for which they use Gloo; empty if they do not
-  std::string terms;          // empty if they use Gloo
-  Step step = Step::kAgreed;  // that was refused: the first on this rank, or on any
-  std::string ownReason;      // for which this rank has refused; "objection" in the report
-  bool late = false;          // it took all of its time, and others may be at fault
-  std::string capabilities;   // the terms of this rank, if it was able
+  std::string reason;         // why the group falls back to Gloo; empty if it delegates
+  std::string terms;          // on which the ranks have agreed; empty if the group falls back
+  Step step = Step::kAgreed;  // first step that a rank refused; kAgreed if none did
+  std::string ownReason;      // why this rank itself refused `step`; key `objection` of the report
+  bool late = false;          // see Capabilities::late
+  std::string capabilities;   // terms of this rank; empty if it could not delegate
 
   void fallBack(const std::string& cause);
 
@@ -31,8 +31,8 @@ struct Outcome {
   /// The line of the group; empty if there is none.
   std::string line() const { return size == 0 ? "" : groupLine(size, decision); }
 
-  /// Error of ranks that may not use Gloo.
-  std::string refusal() const { return refusalText(line()); }
+  /// Error of a rank if a rank has SWITCHML_REQUIRE set, and the group falls back to Gloo.
+  std::string requirementError() const { return refusalText(line()); }
 };
 
 }  // namespace switchml_delegate

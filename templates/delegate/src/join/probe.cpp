@@ -10,14 +10,14 @@
 namespace switchml_delegate {
 namespace {
 
-constexpr std::uint64_t kMostProbed = std::uint64_t{1} << 22;
+constexpr std::uint64_t kMaxProbed = std::uint64_t{1} << 22;
 constexpr unsigned kMantissa = 24;
 
 }  // namespace
 
 std::uint64_t probeNumel(std::uint64_t outstanding, std::uint64_t threads, std::uint64_t unit) {
   const auto units = 2 * std::max(outstanding, threads) + threads;
-  return unit > kMostProbed / units ? kMostProbed : units * unit + 1;
+  return unit > kMaxProbed / units ? kMaxProbed : units * unit + 1;
 }
 
 Probe::Probe(std::uint32_t rank, std::uint32_t ranks, std::uint64_t unit, std::uint64_t seed)
@@ -85,7 +85,7 @@ void Probe::fill(std::vector<Value>& values) const {
 }
 
 template <typename Value>
-std::string Probe::refusal(const std::vector<Value>& sums) const {
+std::string Probe::mismatch(const std::vector<Value>& sums) const {
   constexpr bool kFloat = std::is_same<Value, float>::value;
   std::uint64_t wrong = 0;
   std::uint64_t first = 0;
@@ -104,7 +104,7 @@ std::string Probe::refusal(const std::vector<Value>& sums) const {
 
 template void Probe::fill(std::vector<std::int32_t>& values) const;
 template void Probe::fill(std::vector<float>& values) const;
-template std::string Probe::refusal(const std::vector<std::int32_t>& sums) const;
-template std::string Probe::refusal(const std::vector<float>& sums) const;
+template std::string Probe::mismatch(const std::vector<std::int32_t>& sums) const;
+template std::string Probe::mismatch(const std::vector<float>& sums) const;
 
 }  // namespace switchml_delegate

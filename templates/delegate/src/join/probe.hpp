@@ -47,7 +47,7 @@ class Probe {
 
   /// Reason why these are not the sums over all ranks; empty if they are.
   template <typename Value>
-  std::string refusal(const std::vector<Value>& sums) const;
+  std::string mismatch(const std::vector<Value>& sums) const;
 
  private:
   void set(std::uint64_t i, std::int32_t& value) const;

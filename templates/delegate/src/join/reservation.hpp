@@ -10,7 +10,11 @@ namespace switchml_delegate {
 ///
 ///   1. The thread that makes a group reserves SwitchML before it answers the other ranks.
 ///   2. The same thread calls delegate() if the ranks have agreed, else release().
-///   3. The thread that ends a delegating group calls end(), and release() at last.
+///   3. The thread that ends a delegating group calls end(), and release() when the connections of
+///      the group are released.
+///
+/// A group that finds another state than kFree refuses to delegate, and its ranks fall back to
+/// Gloo. A forked child has a Reservation of its own, which is free.
 ///
 ///     kFree ──▶ kBeingMade ──▶ kDelegating ──▶ kEnding ──▶ kFree
 ///                   └────────────────────────────────────────┘
@@ -20,7 +24,7 @@ class Reservation {
 
   State state() const noexcept { return state_; }
 
-  /// Reserves SwitchML if it is free. Returns the state before.
+  /// Reserves SwitchML if it is free. Returns the state that it found.
   State reserve() noexcept {
     auto found = State::kFree;
     state_.compare_exchange_strong(found, State::kBeingMade);

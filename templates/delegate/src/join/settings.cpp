@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kBits = "SWITCHML_QUANTIZATION_BITS";
 constexpr std::uint64_t kAnyNumber = UINT64_MAX;
-constexpr std::uint64_t kMostSeconds = 86400;  // between writes of the metrics, a day
+constexpr std::uint64_t kMaxSeconds = 86400;  // between writes of the metrics, a day
 
 /// A setting that is on or off: by "1" or "0" alone if it is `strict`, else by any value but "0".
 struct Switch {
@@ -49,16 +49,16 @@ constexpr std::array<Setting, 13> kSettings{{
     {"SWITCHML_MIN_NUMEL", [](Settings& all) -> Field { return &all.minNumel; }, "elements",
      kAnyNumber, Shared::kAlways},
     {"SWITCHML_CHUNK_NUMEL", [](Settings& all) -> Field { return &all.chunkNumel; }, "elements",
-     kMostCounted, Shared::kAlways},
+     kMaxCounted, Shared::kAlways},
     {"SWITCHML_DTYPES", [](Settings& all) -> Field { return &all.dtypes; }, "", 0, Shared::kAlways},
     {"SWITCHML_OPS", [](Settings& all) -> Field { return &all.ops; }, "", 0, Shared::kAlways},
     {kBits, [](Settings& all) -> Field { return &all.quantization.bits; }, "bits", kAnyNumber,
      Shared::kAlways},
     {"SWITCHML_QUANTIZATION_BUCKET_SIZE",
-     [](Settings& all) -> Field { return &all.quantization.bucket; }, "values", kMostCounted,
+     [](Settings& all) -> Field { return &all.quantization.bucket; }, "values", kMaxCounted,
      Shared::kIfQuantized},
     {"SWITCHML_QUANTIZATION_MINIMAL_SIZE",
-     [](Settings& all) -> Field { return &all.quantization.minNumel; }, "elements", kMostCounted,
+     [](Settings& all) -> Field { return &all.quantization.minNumel; }, "elements", kMaxCounted,
      Shared::kIfQuantized},
     {"SWITCHML_QUANTIZATION_SKIP_INCOMPLETE_BUCKETS",
      [](Settings& all) -> Field {
@@ -70,8 +70,8 @@ constexpr std::array<Setting, 13> kSettings{{
        return Switch{&all.failsOver, true};
      },
      "", 0, Shared::kIfChanged},
-    {"SWITCHML_GROUP", [](Settings& all) -> Field { return &all.group; }, "groups", kAnyNumber,
-     Shared::kIfChanged},
+    {"SWITCHML_GROUP", [](Settings& all) -> Field { return &all.firstDelegatingGroup; }, "groups",
+     kAnyNumber, Shared::kIfChanged},
     {"SWITCHML_TIMEOUT_MS", [](Settings& all) -> Field { return &all.timeoutMs; }, "milliseconds",
      kAnyNumber, Shared::kNo},
     {"SWITCHML_METRICS_SECONDS", [](Settings& all) -> Field { return &all.metricsTarget.seconds; },
@@ -195,11 +195,11 @@ std::string Settings::read(const std::string& prefix) {
     first = first.empty() ? reason : first;
   }
   const auto bits = quantization.bits;
-  if (first.empty() && bits > quantize::kMostBits && bits != Quantization::kWhole) {
-    first = text(kBits, " is '", bits, "', not 1 to ", quantize::kMostBits, ", or ",
+  if (first.empty() && bits > quantize::kMaxBits && bits != Quantization::kWhole) {
+    first = text(kBits, " is '", bits, "', not 1 to ", quantize::kMaxBits, ", or ",
                  Quantization::kWhole);
   }
-  metricsTarget.seconds = std::min(metricsTarget.seconds, kMostSeconds);
+  metricsTarget.seconds = std::min(metricsTarget.seconds, kMaxSeconds);
   timeoutMs = failsOver && timeoutMs == kNoLimit ? kFailoverMs : timeoutMs;
   return first;
 }

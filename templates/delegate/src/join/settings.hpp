@@ -11,7 +11,8 @@
 
 namespace switchml_delegate {
 
-/// Some of the values of an enumeration, which are counted from 0 and have names.
+/// Some of the values of an enumeration, which are counted from 0 and have names. A value: threads
+/// share it only if none changes it.
 class Choice {
  public:
   template <std::size_t N>
@@ -75,9 +76,9 @@ struct Settings {
   Choice ops{kOps};
   std::uint64_t minNumel = 1;
   std::uint64_t chunkNumel = std::uint64_t{1} << 20;  // elements of a job at most
-  std::uint64_t timeoutMs = kNoLimit;  // the limit of a job; the group's is another one
-  bool failsOver = false;              // the ranks go on over Gloo when the context fails
-  std::uint64_t group = 1;             // the first that may delegate of the groups of a size
+  std::uint64_t timeoutMs = kNoLimit;      // the limit of a job; the group's is another one
+  bool failsOver = false;                  // the ranks go on over Gloo when the context fails
+  std::uint64_t firstDelegatingGroup = 1;  // number of the first group of its size that delegates
   MetricsTarget metricsTarget;
 
   /// Reads all variables whose names begin with `prefix`. One that is unset or wrong leaves its

@@ -13,19 +13,19 @@ std::int64_t steadyMilliseconds() {
 }  // namespace
 
 double FailoverCounters::seconds() const {
-  const auto begun = since.load();
+  const auto begun = startedAtMs.load();
   const auto pending = begun == 0 ? 0 : steadyMilliseconds() - begun;
-  return static_cast<double>(ended.load() + pending) / 1000;
+  return static_cast<double>(endedMs.load() + pending) / 1000;
 }
 
 void FailoverCounters::begin() {
-  since = steadyMilliseconds();
+  startedAtMs = steadyMilliseconds();
   ++failovers;
 }
 
 void FailoverCounters::end() {
-  if (const auto begun = since.exchange(0); begun != 0) {
-    ended += steadyMilliseconds() - begun;
+  if (const auto begun = startedAtMs.exchange(0); begun != 0) {
+    endedMs += steadyMilliseconds() - begun;
   }
 }
 

@@ -9,18 +9,21 @@ namespace switchml_delegate {
 /// Counters of all groups of a process. Called by any thread.
 struct FailoverCounters {
   std::atomic<std::uint64_t> failovers{0};
-  std::atomic<std::uint64_t> returns{0};  // resume attempts after which the context was used again
+  std::atomic<std::uint64_t> resumes{0};  // failovers after which the ranks used SwitchML again
   std::atomic<std::uint64_t> redone{0};   // jobs that were pending when the context failed
-  std::atomic<std::uint64_t> calls{0};    // allreduces of which a job was summed over the ring
-  std::atomic<std::int64_t> ended{0};     // milliseconds of the failovers that have ended
-  std::atomic<std::int64_t> since{0};     // begin of the failover that has not ended, or 0
+  std::atomic<std::uint64_t> calls{0};    // allreduces with at least one job summed over the ring
 
-  /// Time of all failovers.
+  // Milliseconds.
+  std::atomic<std::int64_t> endedMs{0};      // duration of the failovers that have ended
+  std::atomic<std::int64_t> startedAtMs{0};  // begin of the failover under way; 0 if there is none
+
+  /// Duration of all failovers, with the one under way.
   double seconds() const;
 
+  /// Called when a failover begins.
   void begin();
 
-  /// Does nothing if no failover has begun.
+  /// Called when a failover ends; does nothing if none is under way.
   void end();
 };
 

@@ -15,8 +15,8 @@
 namespace switchml_delegate {
 namespace {
 
-/// Memory for a sum. The library writes all of it for each job, and a caller copies it, so large
-/// memory has huge pages if the kernel grants them: both take less time (bench_ranks.py).
+/// Memory for a sum. The client library writes all of it for each job, and a caller copies it, so
+/// large memory has huge pages if the kernel grants them: both take less time (bench_ranks.py).
 Failover::Memory allocateSum(std::size_t bytes) {
   constexpr std::size_t kHugePage = std::size_t{1} << 21U;
   const auto unit = bytes < kHugePage ? alignof(std::max_align_t) : kHugePage;
@@ -59,41 +59,55 @@ Failover::~Failover() { leave(); }
 
 Failover::Memory Failover::admit(std::uint64_t job, bool beginsCall, std::size_t bytes) {
   Memory larger;
-  std::uint64_t counted = 0;  // failure after which this job has been counted
+  std::uint64_t countedFailure = 0;  // failure after which this call has been counted
   MutexLock lock(mutex_);
   auto& slot = slotOf(slots_, job);
   for (;;) {
-    changed_.wait(lock, [&]() REQUIRES(mutex_) {
-      return state_ != State::kRunning ||
-             (job < finished_ + kWindow && slot.use == Slot::Use::kFree);
-    });
-    awaitRecovery(lock);
-    if (state_ == State::kRunning && slot.capacity < bytes && !larger) {
+    waitForSlot(lock, job);
+    if (state_ == State::kRunning) {
+      if (slot.capacity >= bytes || larger) {
+        return fillSlot(job, beginsCall, bytes, std::move(larger));
+      }
       lock.unlock();
       larger = allocateSum(bytes);
       lock.lock();
-      continue;
-    }
-    if (state_ != State::kRing || counted == failures_) {
-      break;
-    }
-    counted = failures_;
-    if (!beginsCall || !isResumeAttempt(++calls_) || !attempts_) {
-      break;
-    }
-    changed_.wait(lock, [&]() REQUIRES(mutex_) {
-      return state_ != State::kRing || (next_ == job && !hasReceived());
-    });
-    if (state_ == State::kRing) {
-      const auto call = calls_;
-      lock.unlock();
-      attemptResume(job, call);
-      lock.lock();
+    } else if (state_ == State::kRing && countedFailure != failures_) {
+      countedFailure = failures_;
+      if (!beginsCall || !countCall()) {
+        return nullptr;
+      }
+      waitForEarlierJobs(lock, job);
+      if (state_ == State::kRing) {
+        const auto call = calls_;
+        lock.unlock();
+        attemptResume(job, call);
+        lock.lock();
+      }
+    } else {
+      return nullptr;
     }
   }
-  if (state_ != State::kRunning) {
-    return nullptr;
-  }
+}
+
+void Failover::waitForSlot(MutexLock& lock, std::uint64_t job) {
+  changed_.wait(lock, [&]() REQUIRES(mutex_) {
+    return state_ != State::kRunning ||
+           (job < finished_ + kWindow && slotOf(slots_, job).use == Slot::Use::kFree);
+  });
+  awaitRecovery(lock);
+}
+
+bool Failover::countCall() { return isResumeAttempt(++calls_) && mayResume_; }
+
+void Failover::waitForEarlierJobs(MutexLock& lock, std::uint64_t job) {
+  changed_.wait(lock, [&]() REQUIRES(mutex_) {
+    return state_ != State::kRing || (next_ == job && !hasReceived());
+  });
+}
+
+Failover::Memory Failover::fillSlot(std::uint64_t job, bool beginsCall, std::size_t bytes,
+                                    Memory larger) {
+  auto& slot = slotOf(slots_, job);
   if (slot.capacity < bytes) {
     slot.memory = std::move(larger);
     slot.capacity = bytes;
@@ -105,7 +119,7 @@ Failover::Memory Failover::admit(std::uint64_t job, bool beginsCall, std::size_t
   return slot.memory;
 }
 
-bool Failover::take(std::uint64_t job, void* data) {
+bool Failover::copyOut(std::uint64_t job, void* data) {
   MutexLock lock(mutex_);
   changed_.wait(lock,
                 [&]() REQUIRES(mutex_) { return state_ != State::kRunning || finished_ == job; });
@@ -171,14 +185,15 @@ bool Failover::hasReceived() const {
                      [](const Slot& slot) { return slot.use == Slot::Use::kReceived; });
 }
 
-// ---- the end ------------------------------------------------------------------------------------
+// ---- abort and leave ----------------------------------------------------------------------------
 
 void Failover::abort(const std::string& reason) noexcept {
-  shutDown(textOrNone([&] { return reason; }), textOrNone([&] { return goneText(rank_, reason); }));
+  shutDown(textOrOutOfMemory([&] { return reason; }),
+           textOrOutOfMemory([&] { return goneText(rank_, reason); }));
 }
 
 void Failover::close(const std::string& reason) noexcept {
-  shutDown(textOrNone([&] { return reason; }), {});
+  shutDown(textOrOutOfMemory([&] { return reason; }), {});
   receiving_.abort();
   const MutexLock lock(mutex_);
   state_ = isFinished() ? State::kLeft : State::kLeaving;
@@ -186,14 +201,14 @@ void Failover::close(const std::string& reason) noexcept {
 }
 
 void Failover::leave() noexcept {
-  close(textOrNone([] { return "the process group has ended"; }));
+  close(textOrOutOfMemory([] { return "the process group has ended"; }));
   for (auto* const thread : {&warnings_, &recovery_}) {
     if (thread->joinable()) {
       thread->join();
     }
   }
   MutexLock lock(mutex_);
-  changed_.wait(lock, [this]() REQUIRES(mutex_) { return isFinished(); });
+  changed_.wait(lock, [this]() REQUIRES(mutex_) { return isFinished() && !suspending_; });
   slots_ = {};
   lock.unlock();
   receiving_.end();
@@ -218,7 +233,8 @@ Failover::State Failover::shutDown(std::string reason, const std::string& finalW
   }
   collectives_.abort();
   std::string line;
-  std::function<void(const std::string&)> say;  // a copy: in kClosed this may be destroyed
+  // A copy: as soon as the state is kClosed, another thread may destroy this object.
+  std::function<void(const std::string&)> say;
   if (before == State::kRing && rank_ == 0) {
     quietly([&] {
       const MutexLock again(mutex_);
@@ -241,10 +257,10 @@ Failover::State Failover::fail(const std::string& reason) noexcept {
   MutexLock lock(mutex_);
   const auto cause = cause_;
   const auto first =
-      isSuspended() ? textOrNone([&] { return causeText(cause) + "; "; }) : std::string();
+      isSuspended() ? textOrOutOfMemory([&] { return causeText(cause) + "; "; }) : std::string();
   lock.unlock();
   return shutDown(
-      textOrNone([&] { return text(first, "the ranks cannot go on over Gloo: ", reason); }),
+      textOrOutOfMemory([&] { return text(first, "the ranks cannot go on over Gloo: ", reason); }),
       reason);
 }
 
@@ -259,17 +275,18 @@ void Failover::suspend(const Warning& warning) noexcept {
   }
   state_ = State::kSuspended;
   cause_ = warning;
+  suspending_ = true;
   lock.unlock();
   changed_.notify_all();
   counters_.begin();
   try {
     callbacks_.stop(causeText(warning));
-  } catch (const std::exception& error) {  // without memory nobody would be warned
+    sending_.begin([this] { return ring_.send(kWarnings, &cause_, sizeof cause_); });
+  } catch (const std::exception& error) {  // no memory: warn the successor all the same
     fail(reasonOf(error));
-    return;
   }
-  sending_.begin([this] { return ring_.send(kWarnings, &cause_, sizeof cause_); });
   lock.lock();
+  suspending_ = false;
   state_ = state_ == State::kSuspended ? State::kWarned : state_;
   changed_.notify_all();
 }
@@ -346,7 +363,8 @@ void Failover::awaitFailures() {
       return isFinished() || (state_ == State::kWarned && isWarned());
     });
     if (isFinished()) {
-      // Gloo's thread spins on the rest of a message that was aborted.
+      // After an aborted message, Gloo's thread polls the connection for the rest of it. So the
+      // connections are closed, unless the group is left within kHopLimit.
       const bool left = changed_.wait_for(
           lock, kHopLimit, [this]() REQUIRES(mutex_) { return state_ == State::kLeft; });
       lock.unlock();
@@ -361,7 +379,7 @@ void Failover::awaitFailures() {
     if (warned) {
       recover();
     } else {
-      fail(textOrNone([&] { return goneText(collectives_.predecessor(), lost); }));
+      fail(textOrOutOfMemory([&] { return goneText(collectives_.predecessor(), lost); }));
     }
     lock.lock();
   }
@@ -406,7 +424,7 @@ void Failover::recover() noexcept {
 
 Failover::Slots Failover::shareSums(std::uint64_t low, std::uint64_t high, std::size_t root) {
   MutexLock lock(mutex_);
-  auto own = slots_;  // a copy of the pointers, gone before recover() releases the memory
+  auto own = slots_;  // a copy of the pointers, destroyed before recover() replaces the slots
   const auto finished = finished_;
   lock.unlock();
   Slots received;
@@ -429,7 +447,7 @@ Failover::Slots Failover::shareSums(std::uint64_t low, std::uint64_t high, std::
   return received;
 }
 
-// ---- the context again --------------------------------------------------------------------------
+// ---- resume attempts ----------------------------------------------------------------------------
 
 bool Failover::isResumeAttempt(std::uint64_t call) const {
   const auto first = callbacks_.firstAttempt;
@@ -442,7 +460,7 @@ void Failover::attemptResume(std::uint64_t job, std::uint64_t call) {
     const auto refused = takeResumeSteps(collectives_, callbacks_.resumeSteps, limit_);
     if (refused) {
       MutexLock lock(mutex_);
-      attempts_ = !refused->permanent;
+      mayResume_ = !refused->permanent;
       const auto cause = cause_;
       lock.unlock();
       callbacks_.stop(causeText(cause));
@@ -462,13 +480,18 @@ void Failover::attemptResume(std::uint64_t job, std::uint64_t call) {
 }
 
 bool Failover::resume(std::uint64_t job) {
-  callbacks_.resume();
   MutexLock lock(mutex_);
   if (state_ != State::kRing) {
     return false;
   }
+  lock.unlock();
+  callbacks_.resume();
+  lock.lock();
+  if (state_ != State::kRing) {  // closed meanwhile
+    return false;
+  }
   counters_.end();
-  ++counters_.returns;
+  ++counters_.resumes;
   admitted_ = finished_ = job;
   state_ = State::kRunning;
   // The predecessor may have used its context again, and failed again, before this rank.

@@ -25,9 +25,10 @@ namespace switchml_delegate {
 /// Failover of one rank. The jobs of a group have numbers 0, 1, 2, ... on all ranks alike.
 ///
 /// While the context runs:
-///   1. admit() gives a job memory for its sum. The library reads the caller's memory and writes to
-///      this memory. So the caller's memory has the input until the job is finished.
-///   2. take() copies the sum to the caller, and the job is finished. Jobs finish in their order.
+///   1. admit() gives a job memory for its sum. The client library reads the caller's memory and
+///      writes to this memory. So the caller's memory has the input until the job is finished.
+///   2. copyOut() copies the sum to the caller, and the job is finished. Jobs finish in their
+///      order.
 ///   3. Job j is admitted when job j - kWindow is finished. The library completes a job when all
 ///      ranks have submitted it. So a rank is at most kWindow finished jobs ahead of another rank.
 ///      Each rank keeps the sums of the kResults jobs that it finished last.
@@ -66,7 +67,8 @@ namespace switchml_delegate {
 /// and three ranks.
 ///
 /// One thread at a time calls admit(), in the order of the jobs. Any thread calls the other
-/// functions. The callbacks, and Gloo, are called without the mutex.
+/// functions. leave() is the last call that begins: calls in progress end, most of them by an
+/// exception. The callbacks, and Gloo, are called without the mutex.
 class Failover {
  public:
   using Memory = std::shared_ptr<std::uint64_t[]>;
@@ -78,7 +80,7 @@ class Failover {
   static constexpr std::uint64_t kResults = kWindow;
 
   struct Callbacks {
-    /// Stops the context. Sums that the library completes later are not taken.
+    /// Stops the context. Sums that the client library completes later are not used.
     std::function<void(const std::string& reason)> stop;
     /// Copies bytes that do not overlap.
     std::function<void(void* to, const void* from, std::size_t bytes)> copy;
@@ -100,37 +102,38 @@ class Failover {
   Failover& operator=(const Failover&) = delete;
 
   /// Returns memory for the sum of a job, once fewer than kWindow jobs are admitted and not
-  /// finished. The caller keeps the memory for as long as the library may write to it. Returns null
-  /// if the job does not go to the library. `beginsCall`: it is the first job of a call.
+  /// finished. The caller keeps the memory for as long as the client library may write to it.
+  /// Returns null if the job is summed over the ring instead of by the client library.
+  /// `beginsCall`: it is the first job of a call.
   Memory admit(std::uint64_t job, bool beginsCall, std::size_t bytes) EXCLUDES(mutex_);
 
-  /// Copies the sum that the library has completed to `data`, when all jobs before are finished.
-  /// Returns false after a failure: the sum of the library is not to be used.
-  bool take(std::uint64_t job, void* data) EXCLUDES(mutex_);
+  /// Copies the sum that the client library has completed to `data`, when all earlier jobs are
+  /// finished. Returns false after a failure: the library's sum must not be used then.
+  bool copyOut(std::uint64_t job, void* data) EXCLUDES(mutex_);
 
   /// Suspends the use of the context, and warns the other ranks.
   void suspend(const std::string& reason) noexcept EXCLUDES(mutex_);
 
-  /// Replaces `data`, the input of a job that was not taken, by the sum. Throws std::runtime_error
-  /// if there is none. `limit` is for each message. `prepare` is called before the data is summed
-  /// over the ring, when no rank can take the library's sum any more.
+  /// Replaces `data`, the input of a job whose sum was not copied out, by the sum. Throws
+  /// std::runtime_error if there is none. `limit` is for each message. `prepare` is called before
+  /// the data is summed over the ring, when no rank can use the client library's sum any more.
   void redo(std::uint64_t job, Element element, void* data, std::uint64_t numel, Milliseconds limit,
             const std::function<void()>& prepare) EXCLUDES(mutex_);
 
   /// Closes the failover, and warns the other ranks at once: they throw as well.
   void abort(const std::string& reason) noexcept EXCLUDES(mutex_);
 
-  /// Closes the failover: ends all waiting, sums nothing any more, and warns nobody.
+  /// Closes the failover: ends all waits, sums nothing any more, and warns no rank.
   void close(const std::string& reason) noexcept EXCLUDES(mutex_);
 
-  /// Closes the failover, and releases the connections.
+  /// Closes the failover, waits until no thread uses the connections, and releases them.
   void leave() noexcept EXCLUDES(mutex_);
 
  private:
   /// kRunning: the context is used. kSuspended: it has failed. kWarned: the successor is warned.
   /// kRing: the ranks sum over the ring. From kClosing on all calls throw; in kClosed the other
-  /// ranks are warned as well. kLeaving and kLeft: kClosing and kClosed after close(), when nobody
-  /// waits for the connections any more.
+  /// ranks are warned as well. kLeaving and kLeft: kClosing and kClosed after close(), when no
+  /// thread waits for a message any more.
   enum class State : std::uint8_t {
     kRunning,
     kSuspended,
@@ -145,7 +148,7 @@ class Failover {
   /// Memory of a job that is not finished, or was finished last.
   struct Slot {
     /// kFree: of no job, or the sum has been copied to the caller. kPending: the job is admitted.
-    /// kReceived: another rank has sent the sum, which the caller has not taken yet.
+    /// kReceived: another rank has sent the sum, and redo() has not copied it to the caller yet.
     enum class Use : std::uint8_t { kFree, kPending, kReceived };
 
     Use use = Use::kFree;
@@ -166,6 +169,22 @@ class Failover {
   static Slot& slotOf(Slots& slots, std::uint64_t job) { return slots.at(job % slots.size()); }
   bool isResumeAttempt(std::uint64_t call) const;
 
+  // Parts of admit(). `lock` holds mutex_.
+
+  /// Waits until the slot of the job is free, or until the context has failed and the ranks sum
+  /// over the ring.
+  void waitForSlot(MutexLock& lock, std::uint64_t job) REQUIRES(mutex_);
+
+  /// Counts a call that begins after a failure. Returns true if it makes a resume attempt.
+  bool countCall() REQUIRES(mutex_);
+
+  /// Waits until all jobs before this one are finished over the ring, or the failover is closed.
+  void waitForEarlierJobs(MutexLock& lock, std::uint64_t job) REQUIRES(mutex_);
+
+  /// Gives the job its slot. `larger` replaces the memory of a slot that is too small.
+  Memory fillSlot(std::uint64_t job, bool beginsCall, std::size_t bytes, Memory larger)
+      REQUIRES(mutex_);
+
   /// Closes the failover, and returns the state before. The successor receives `finalWarning`,
   /// unless it is empty, before messages to it are ended.
   State shutDown(std::string reason, const std::string& finalWarning) noexcept EXCLUDES(mutex_);
@@ -183,8 +202,8 @@ class Failover {
 
   void receiveWarning();
 
-  /// Receives the warnings of the predecessor, whatever this rank does. Runs in the thread
-  /// swml-warnings, until the failover is closed or the predecessor is gone.
+  /// Receives the warnings of the predecessor, independently of this rank's calls. Runs in the
+  /// thread swml-warnings, until the failover is closed or the predecessor is gone.
   void receiveWarnings() EXCLUDES(mutex_);
 
   /// Recovers each time that this rank has warned its successor, and was warned. Runs in the thread
@@ -220,17 +239,18 @@ class Failover {
   std::optional<Warning> warning_ GUARDED_BY(mutex_);  // received, and not recovered from yet
   std::string lost_ GUARDED_BY(mutex_);                // why no more warnings can be received
   std::string closeReason_ GUARDED_BY(mutex_);
+  bool suspending_ GUARDED_BY(mutex_) = false;  // a thread stops the context and sends the warning
   Slots slots_ GUARDED_BY(mutex_);
   std::uint64_t admitted_ GUARDED_BY(mutex_) = 0;  // number of jobs
   std::uint64_t finished_ GUARDED_BY(mutex_) = 0;  // number of jobs; constant while suspended
   std::uint64_t next_ GUARDED_BY(mutex_) = 0;      // next job of the ring
   std::uint64_t failures_ GUARDED_BY(mutex_) = 0;  // after which the ring was used
   std::uint64_t calls_ GUARDED_BY(mutex_) = 0;     // since the last of them
-  bool attempts_ GUARDED_BY(mutex_) = true;        // false: a rank would refuse each attempt
+  bool mayResume_ GUARDED_BY(mutex_) = true;       // false: a rank would refuse each attempt
 
-  Warning incoming_;  // of the thread swml-warnings, which alone reads it
-  // Of the last failure. Gloo reads it without the mutex, since it is constant from kSuspended on
-  // until the state is kRunning again.
+  Warning incoming_;  // Gloo writes it; only the thread swml-warnings reads it
+  // Warning of the newest failure. Gloo reads it without the mutex: it is constant from kSuspended
+  // on, until the state is kRunning again.
   Warning cause_ GUARDED_BY(mutex_);
   PendingTransfer receiving_;
   PendingTransfer sending_;

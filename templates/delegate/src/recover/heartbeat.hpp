@@ -5,12 +5,14 @@
 ///   1. Each rank sends a beat to its successor in a ring of all ranks, and receives those of its
 ///      predecessor. A beat names the rank that is gone, as far as its sender knows; so the name of
 ///      that rank goes around the ring.
-///   2. A rank whose connection has closed is gone for good. A rank that has this from a neighbour
-///      or from its own connection sends one more beat, and no beat after it.
-///   3. A rank from which nothing comes for `silence` is gone until its beats come again, since a
-///      process may be stopped and go on. Each beat replaces what the beat before it said of this.
+///   2. A rank whose connection has closed is gone for good. A rank that learns this, from a beat
+///      or because a connection of its own closed, forwards it in one last beat.
+///   3. A rank from which no beat comes for `silence` is gone until its beats come again, since a
+///      process may be stopped and go on. Each beat replaces the predecessor's earlier report of a
+///      silent rank.
 ///
 /// A rank may also end because it has all its sums, so a rank that is gone is no failure by itself.
+/// The wait for a job acts on gone() (sum/pending_jobs.cpp): it ends if the job cannot finish.
 #pragma once
 
 #include <atomic>
@@ -31,9 +33,10 @@ class Heartbeat {
 
   static constexpr int kNobody = -1;
 
+  /// The same on all ranks: kHeartbeatTimes in joining.cpp.
   struct Times {
     std::chrono::milliseconds beat;     // between two beats
-    std::chrono::milliseconds silence;  // after which a rank is gone
+    std::chrono::milliseconds silence;  // time without a beat after which a rank is gone
   };
 
   /// Sends nothing before begin().
@@ -49,7 +52,8 @@ class Heartbeat {
   /// Ends the heartbeat, without waiting.
   void close() noexcept;
 
-  /// Ends the heartbeat, and releases the connections.
+  /// Ends the heartbeat, waits for its threads, and releases the connections. The threads end soon:
+  /// close() aborts the messages for which they wait.
   void leave() noexcept;
 
  private:
@@ -78,7 +82,7 @@ class Heartbeat {
   /// Notes that the connection of the rank has closed.
   void noteClosed(int rank);
 
-  /// Has the next beat sent at once.
+  /// Wakes the sender: it sends the next beat at once.
   void wakeSender() EXCLUDES(mutex_);
 
   const int rank_;

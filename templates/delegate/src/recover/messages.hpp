@@ -12,7 +12,8 @@
 
 namespace switchml_delegate {
 
-/// Each channel has one kind of message. Nobody receives on kPolls.
+/// Each channel has one kind of message. No rank receives on kPolls: a send there only tests the
+/// connection.
 enum Channel : unsigned { kWarnings, kRecoveries, kHeartbeats, kPolls };
 
 /// Sent to the successor by a rank that fails, is warned, or aborts.
@@ -38,7 +39,7 @@ struct Beat {
 /// Printable text of a received message, which may lack its final NUL.
 template <std::size_t N>
 std::string receivedText(const char (&characters)[N]) noexcept {
-  return textOrNone([&] { return printable({characters, strnlen(characters, N)}); });
+  return textOrOutOfMemory([&] { return printable({characters, strnlen(characters, N)}); });
 }
 
 }  // namespace switchml_delegate

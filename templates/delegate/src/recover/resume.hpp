@@ -12,7 +12,7 @@
 
 namespace switchml_delegate {
 
-/// Why a rank cannot use its context again. No reason: it can.
+/// Reason why a rank cannot use its context again; empty if it can.
 struct ResumeRefusal {
   std::string reason;
   bool permanent = false;  // the rank would refuse each later attempt as well
@@ -30,7 +30,7 @@ struct RefusedResume {
 };
 
 /// Takes the steps together with all other ranks. A step begins when all ranks have completed the
-/// step before, and none follows a refused one. Returns nothing if all ranks have completed all
+/// previous one, and no step follows a refused one. Returns nothing if all ranks have completed all
 /// steps. Throws std::runtime_error if a rank is gone. `limit` is for each message.
 std::optional<RefusedResume> takeResumeSteps(RingCollectives& ring,
                                              const std::vector<ResumeStep>& steps,

@@ -96,7 +96,7 @@ void RingCollectives::release() noexcept {
   MutexLock lock(mutex_);
   released_ = true;
   changed_.notify_all();
-  changed_.wait(lock, [this]() REQUIRES(mutex_) { return deadline_ == kNever; });
+  changed_.wait(lock, [this]() REQUIRES(mutex_) { return !exchanging_; });
   lock.unlock();
   if (thread_.joinable()) {
     thread_.join();
@@ -104,25 +104,40 @@ void RingCollectives::release() noexcept {
   ring_ = {};
 }
 
-/// Ends both transfers of an exchange, however it ends.
-class RingCollectives::EndOfExchange {
+/// Keeps the connections from release() during an exchange.
+class RingCollectives::ExchangeInProgress {
  public:
-  explicit EndOfExchange(RingCollectives& ring) : ring_(ring) {}
-  ~EndOfExchange() {
-    ring_.in_.transfer.end();
-    ring_.out_.transfer.end();
-    ring_.setDeadline(kNever);
-  }
-  EndOfExchange(const EndOfExchange&) = delete;
-  EndOfExchange& operator=(const EndOfExchange&) = delete;
+  explicit ExchangeInProgress(RingCollectives& ring) : ring_(ring) { ring_.beginExchange(); }
+  ~ExchangeInProgress() { ring_.endExchange(); }
+  ExchangeInProgress(const ExchangeInProgress&) = delete;
+  ExchangeInProgress& operator=(const ExchangeInProgress&) = delete;
 
  private:
   RingCollectives& ring_;
 };
 
+void RingCollectives::beginExchange() {
+  const MutexLock lock(mutex_);
+  if (released_) {
+    throw std::runtime_error("the connections are released");
+  }
+  exchanging_ = true;
+}
+
+void RingCollectives::endExchange() noexcept {
+  in_.transfer.end();
+  out_.transfer.end();
+  const MutexLock lock(mutex_);
+  exchanging_ = false;
+  deadline_ = kNever;
+  if (released_) {
+    changed_.notify_all();
+  }
+}
+
 void RingCollectives::exchange(Buffer out, Buffer in, Milliseconds limit, std::size_t step) {
   const auto deadline = Clock::now() + limit + static_cast<Milliseconds::rep>(step) * kHopLimit;
-  const EndOfExchange atEnd(*this);
+  const ExchangeInProgress inProgress(*this);
   if (in.bytes != 0) {
     in_.transfer.begin([&] { return ring_.receive(channel_, in.data, in.bytes); });
   }
@@ -161,7 +176,7 @@ void RingCollectives::await(Direction& direction, std::size_t rank, Clock::time_
 void RingCollectives::setDeadline(Clock::time_point deadline) {
   const MutexLock lock(mutex_);
   deadline_ = deadline;
-  if (deadline_ < wakesAt_ || released_) {
+  if (deadline_ < wakesAt_) {
     changed_.notify_all();
   }
 }

@@ -27,11 +27,11 @@ namespace switchml_delegate {
 /// Maximum time for one hop to forward an error.
 constexpr std::chrono::milliseconds kHopLimit = std::chrono::seconds(2);
 
-/// All ranks call the same collectives in the same order, each from one thread at a time; any
-/// thread calls losePredecessor() and abort(). A collective throws std::runtime_error if a
-/// neighbour is gone. `limit` is for each message of the first step; a message of step k has k *
-/// kHopLimit more, so that the rank whose neighbour is gone reports this before others report that
-/// rank.
+/// All ranks call the same collectives in the same order, each from one thread at a time: the one
+/// that makes the group, swml-recovery, or the one of a call. Any thread calls losePredecessor()
+/// and abort(). A collective throws std::runtime_error if a neighbour is gone. `limit` is for each
+/// message of the first step; a message of step k has k * kHopLimit more, so that the rank whose
+/// neighbour is gone reports this before others report that rank.
 class RingCollectives {
  public:
   using Milliseconds = std::chrono::milliseconds;
@@ -68,7 +68,8 @@ class RingCollectives {
   /// Ends the collective that has begun, and all later ones.
   void abort() noexcept;
 
-  /// Releases the connections, once the collective that has begun has ended.
+  /// Aborts, waits until no exchange uses the connections, and releases them. Later collectives
+  /// throw.
   void release() noexcept;
 
  private:
@@ -86,7 +87,7 @@ class RingCollectives {
     std::atomic<bool> closed{false};
   };
 
-  class EndOfExchange;
+  class ExchangeInProgress;
 
   std::size_t successor() const { return (rank_ + 1) % size_; }
   std::size_t behind(std::size_t ranks) const { return (rank_ + 2 * size_ - ranks) % size_; }
@@ -100,6 +101,12 @@ class RingCollectives {
   /// Sends to the successor and receives from the predecessor at the same time, in a step of a
   /// collective. All ranks know which buffers are empty.
   void exchange(Buffer out, Buffer in, Milliseconds limit, std::size_t step);
+
+  /// Throws std::runtime_error after release().
+  void beginExchange() EXCLUDES(mutex_);
+
+  /// Ends both transfers, when an exchange returns or throws.
+  void endExchange() noexcept EXCLUDES(mutex_);
 
   /// Waits for the message to or from a rank.
   void await(Direction& direction, std::size_t rank, Clock::time_point deadline);
@@ -129,6 +136,7 @@ class RingCollectives {
   Condition changed_;
   Clock::time_point deadline_ GUARDED_BY(mutex_) = kNever;  // of the exchange that has begun
   Clock::time_point wakesAt_ GUARDED_BY(mutex_) = kNever;   // the thread swml-ring
+  bool exchanging_ GUARDED_BY(mutex_) = false;
   bool released_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

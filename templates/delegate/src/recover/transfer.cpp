@@ -15,7 +15,7 @@ void PendingTransfer::interrupt() noexcept {
   MutexLock lock(mutex_);
   const auto& abortTransfer = transfer_.abort;
   if (abortTransfer) {
-    ++interrupts_;  // until it is 0 again, end() leaves transfer_ alone
+    ++interrupts_;  // keeps end() from destroying the transfer
     lock.unlock();
     abortTransfer();
     lock.lock();
@@ -33,8 +33,9 @@ void PendingTransfer::end() noexcept {
   error_ = nullptr;
   MutexLock lock(mutex_);
   changed_.wait(lock, [this]() REQUIRES(mutex_) { return interrupts_ == 0; });
+  // Destroy the transfer without the mutex: its destructor calls Gloo.
   const auto ended = std::exchange(transfer_, {});
-  lock.unlock();  // before Gloo lets go of the memory
+  lock.unlock();
 }
 
 void PendingTransfer::set(Transfer transfer) noexcept {

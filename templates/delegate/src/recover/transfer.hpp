@@ -7,20 +7,20 @@
 #include <utility>
 
 #include "SwitchMLInterface.hpp"
-#include "base/limits.hpp"
+#include "base/forever.hpp"
 #include "base/mutex.hpp"
 #include "base/text.hpp"
 
 namespace switchml_delegate {
 
 /// One message after another. One thread at a time calls begin(), wait() and end(); any thread
-/// calls interrupt() and abort(). Nobody uses the memory of a message that has ended. Gloo is
+/// calls interrupt() and abort(). After end(), Gloo no longer uses the message's memory. Gloo is
 /// called without the mutex.
 class PendingTransfer {
  public:
   ~PendingTransfer() { end(); }
 
-  /// Ends the message before, and begins the one that `start` returns. If `start` throws, wait()
+  /// Ends the previous message, and begins the one that `start` returns. If `start` throws, wait()
   /// throws the same.
   template <typename Function>
   void begin(const Function& start) noexcept {
@@ -46,6 +46,7 @@ class PendingTransfer {
   /// Interrupts this message and all later ones.
   void abort() noexcept;
 
+  /// Ends the message, after the calls of interrupt() that are under way.
   void end() noexcept;
 
  private:

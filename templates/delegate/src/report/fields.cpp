@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "join/config.hpp"
+#include "sum/runtime.hpp"
 
 namespace switchml_delegate {
 namespace {
@@ -43,8 +44,8 @@ struct ReportField {
   FieldValue (*value)(const FieldSource& from);
 };
 
-Texts passedSteps(const Outcome& group) {
-  const auto count = group.size > 0 ? static_cast<std::size_t>(group.step) : 0;
+Texts passedSteps(const Outcome& outcome) {
+  const auto count = outcome.size > 0 ? static_cast<std::size_t>(outcome.step) : 0;
   return {kStepNames.begin(), kStepNames.begin() + count};
 }
 
@@ -106,34 +107,34 @@ const ReportField kFields[] = {
      "Reason why this process no longer uses SwitchML. Empty if it can.",
      [](const FieldSource& from) -> FieldValue { return failureOf(from); }},
     {"group", "", FieldKind::kText, "", "Line that rank 0 has printed about the newest group.",
-     [](const FieldSource& from) -> FieldValue { return from.group.line(); }},
+     [](const FieldSource& from) -> FieldValue { return from.outcome.line(); }},
     {"world_size", "", FieldKind::kNumber, "", "Ranks of the newest group.",
      [](const FieldSource& from) -> FieldValue {
-       return static_cast<std::uint64_t>(from.group.size);
+       return static_cast<std::uint64_t>(from.outcome.size);
      }},
     {"decision", "", FieldKind::kText, "", "Where the allreduces of the newest group go, and why.",
-     [](const FieldSource& from) -> FieldValue { return from.group.decision; }},
+     [](const FieldSource& from) -> FieldValue { return from.outcome.decision; }},
     {"reason", "", FieldKind::kText, "",
      "Reason why the newest group does not delegate. Empty if it does.",
-     [](const FieldSource& from) -> FieldValue { return from.group.reason; }},
+     [](const FieldSource& from) -> FieldValue { return from.outcome.reason; }},
     {"step", "", FieldKind::kText, "",
      "Step at which the ranks of the newest group did not agree: `capabilities`, `controller`, "
      "`stop`, `start`, `probe`, `sums` or `connect`. Empty if they agreed.",
-     [](const FieldSource& from) -> FieldValue { return std::string(nameOf(from.group.step)); }},
+     [](const FieldSource& from) -> FieldValue { return std::string(nameOf(from.outcome.step)); }},
     {"passed", "", FieldKind::kTexts, "", "Steps before `step`.",
-     [](const FieldSource& from) -> FieldValue { return passedSteps(from.group); }},
+     [](const FieldSource& from) -> FieldValue { return passedSteps(from.outcome); }},
     {"objection", "", FieldKind::kText, "",
      "Reason why this rank itself could not delegate. Empty if it could.",
-     [](const FieldSource& from) -> FieldValue { return from.group.ownReason; }},
+     [](const FieldSource& from) -> FieldValue { return from.outcome.ownReason; }},
     {"late", "", FieldKind::kBoolean, "",
      "Whether SwitchML took half of its limit or longer to start on this rank.",
-     [](const FieldSource& from) -> FieldValue { return from.group.late; }},
+     [](const FieldSource& from) -> FieldValue { return from.outcome.late; }},
     {"capabilities", "", FieldKind::kTerms, "",
      "Settings of this rank that must be the same on all ranks. Empty if it could not delegate.",
-     [](const FieldSource& from) -> FieldValue { return parsedTerms(from.group.capabilities); }},
+     [](const FieldSource& from) -> FieldValue { return parsedTerms(from.outcome.capabilities); }},
     {"terms", "", FieldKind::kTerms, "",
      "Settings on which the ranks of the newest group have agreed. Empty if they did not.",
-     [](const FieldSource& from) -> FieldValue { return parsedTerms(from.group.terms); }},
+     [](const FieldSource& from) -> FieldValue { return parsedTerms(from.outcome.terms); }},
     {"filled_in", "", FieldKind::kText, "",
      "Values that this rank has filled in to its configuration, as `key=value`.",
      [](const FieldSource& from) -> FieldValue { return from.statistics.filled.get(); }},
@@ -181,7 +182,7 @@ const ReportField kFields[] = {
      }},
     {"failover.returns", "switchml_returns_total", FieldKind::kCounter, "",
      "Failures after which the ranks have returned to SwitchML.",
-     [](const FieldSource& from) -> FieldValue { return from.statistics.failover.returns.load(); }},
+     [](const FieldSource& from) -> FieldValue { return from.statistics.failover.resumes.load(); }},
     {"failover.reason", "", FieldKind::kText, "",
      "First rank that noticed the newest failure, and the reason.",
      [](const FieldSource& from) -> FieldValue { return from.state.failure; }},
@@ -293,7 +294,7 @@ FieldSource::FieldSource(const Runtime& own, const Statistics& counted, bool exi
       lost(own.library.lost()),
       delegating(!lost && own.group() != nullptr),
       state(own.state.get()),
-      group(counted.group.get()),
+      outcome(counted.outcome.get()),
       packets(own.library.packets()) {}
 
 std::string reportJson(const FieldSource& source) {

@@ -3,14 +3,18 @@
 
 #include <string>
 
+#include "base/delegation_state.hpp"
 #include "report/metrics_page.hpp"
 #include "report/statistics.hpp"
-#include "sum/runtime.hpp"
+#include "sum/packets.hpp"
 
 namespace switchml_delegate {
 
-/// State of the process that the fields of a report, or of a page of metrics, are read from. The
-/// values of one source belong together, except for counters, which go on.
+class Runtime;
+
+/// State of the process that the fields of one report, or of one page of metrics, are read from.
+/// The values of one source belong together, except for counters, which go on. The thread that
+/// makes the report or the page uses it.
 struct FieldSource {
   FieldSource(const Runtime& own, const Statistics& counted, bool exits);
 
@@ -20,7 +24,7 @@ struct FieldSource {
   const bool lost;  // the process was forked from one that had started SwitchML
   const bool delegating;
   const DelegationState::Value& state;
-  const Outcome& group;
+  const Outcome& outcome;  // of the newest group
   const Packets packets;
 };
 

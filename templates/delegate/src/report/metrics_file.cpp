@@ -126,8 +126,8 @@ class MetricsWriter::Loop {
     ended_ = true;
   }
 
-  /// The thread. The content is made with the mutex held, so never after end() has returned; the
-  /// file is written without.
+  /// The thread. Makes the content and writes the file without the mutex, since both may hang.
+  /// Writes nothing that it begins to write after end() has returned.
   void run() EXCLUDES(mutex_) {
     quietly([this] { removeOldMetricsFiles(path_.substr(0, path_.rfind('/')), kOldAge); });
     int before = 0;
@@ -135,10 +135,16 @@ class MetricsWriter::Loop {
     while (!ended_) {
       const bool last = ends_;
       woken_ = false;
+      lock.unlock();
       std::string page;
       int error = ENOMEM;  // the only reason why the content, or its copies, can throw
       const bool made = quietly([&] { page = content_(last); });
+      lock.lock();
+      const bool tooLate = ended_;
       lock.unlock();
+      if (tooLate) {
+        return;
+      }
       if (made) {
         quietly([&] { error = replaceFile(path_, page); });
       }
@@ -175,7 +181,7 @@ MetricsWriter::MetricsWriter(std::string path, std::chrono::milliseconds interva
   startWithoutSignals("swml-metrics", [loop = loop_] { loop->run(); });
 }
 
-MetricsWriter::~MetricsWriter() { end(Shutdown::Limits().metrics); }
+MetricsWriter::~MetricsWriter() { end(ShutdownLimits().metrics); }
 
 void MetricsWriter::end(std::chrono::milliseconds limit) noexcept { loop_->end(limit); }
 

@@ -29,7 +29,7 @@ void removeOldMetricsFiles(const std::string& directory, std::time_t age);
 class MetricsWriter {
  public:
   /// Returns the content of the file. `last` is true for the last write. The thread of the writer
-  /// calls it, until the writer has been destroyed.
+  /// calls it until the writer has been destroyed; a call that hangs outlives the writer.
   using Content = std::function<std::string(bool last)>;
   /// Called with the reason if a write fails, unless the previous write has failed too.
   using Complain = std::function<void(const std::string& reason)>;
@@ -38,16 +38,16 @@ class MetricsWriter {
   MetricsWriter(std::string path, std::chrono::milliseconds interval, Content content,
                 Complain complain);
 
-  /// Writes for the last time, as end() does.
+  /// Calls end() with Shutdown's limit.
   ~MetricsWriter();
   MetricsWriter(const MetricsWriter&) = delete;
   MetricsWriter& operator=(const MetricsWriter&) = delete;
 
-  /// Writes for the last time. Waits for that within the limit: a disk that does not answer must
-  /// not keep the process from ending. The thread is detached and ends after its write.
+  /// Writes for the last time. Waits for that within the limit: a disk, or a client library, that
+  /// hangs must not keep the process from ending. The thread is detached and ends after its write.
   void end(std::chrono::milliseconds limit) noexcept;
 
-  /// Has the file written soon.
+  /// Wakes the writer's thread, which writes the file. Does not wait.
   void wake() noexcept;
 
  private:

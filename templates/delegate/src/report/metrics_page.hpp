@@ -14,7 +14,8 @@ namespace switchml_delegate {
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
 /// Builds a page in Prometheus' text format. Each sample has the page's labels before its own.
-/// Labels without a value are left out: Prometheus does not know them.
+/// Labels without a value are left out: Prometheus does not know them. The thread that makes the
+/// page uses it.
 class MetricsPage {
  public:
   explicit MetricsPage(Labels labels);

@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "join/settings.hpp"
 #include "report/fields.hpp"
+#include "sum/runtime.hpp"
 
 namespace switchml_delegate {
 

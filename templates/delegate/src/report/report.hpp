@@ -9,9 +9,10 @@
 #include "base/shutdown.hpp"
 #include "report/metrics_file.hpp"
 #include "report/statistics.hpp"
-#include "sum/runtime.hpp"
 
 namespace switchml_delegate {
+
+class Runtime;
 
 /// Any thread may call it at any time, because it reads snapshots and counters.
 class Report {
@@ -24,7 +25,7 @@ class Report {
   /// delegate anyway, joining has.
   void start(int rank) EXCLUDES(mutex_);
 
-  /// Has the metrics written soon.
+  /// Wakes the writer thread, which writes the metrics.
   void wake() noexcept EXCLUDES(mutex_);
 
   /// Writes the metrics for the last time, within the limit. Called by Shutdown.

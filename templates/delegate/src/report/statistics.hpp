@@ -21,14 +21,15 @@ enum Fallback : std::size_t { kGroup, kOp, kDtype, kTensors, kNumel, kFallbacks 
 
 /// Any thread may read and change it. A forked child goes on with it, so it has no lock.
 struct Statistics {
-  AtomicSnapshot<Outcome> group;       // the newest
+  AtomicSnapshot<Outcome> outcome;     // of the newest group
   AtomicSnapshot<std::string> filled;  // values that the rank has filled into its configuration
   AtomicSnapshot<Labels> labels;       // of all metrics
   std::array<std::atomic<std::uint64_t>, kFallbacks> fallbacks{};
-  std::atomic<std::uint64_t> calls{0};            // allreduces that SwitchML has summed
-  std::atomic<std::uint64_t> bytes{0};            // of these allreduces
-  std::atomic<std::uint64_t> otherGroupBytes{0};  // that the delegating group's settings allow
-  DurationHistogram times;                        // of allreduces that SwitchML has summed
+  std::atomic<std::uint64_t> calls{0};  // allreduces that SwitchML has summed
+  std::atomic<std::uint64_t> bytes{0};  // of these allreduces
+  // Bytes of other groups' allreduces that the delegating group would have delegated.
+  std::atomic<std::uint64_t> otherGroupBytes{0};
+  DurationHistogram times;  // of allreduces that SwitchML has summed
   FailoverCounters failover;
 };
 

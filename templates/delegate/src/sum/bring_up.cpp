@@ -16,14 +16,14 @@
 
 namespace switchml_delegate {
 
-std::chrono::milliseconds between(std::chrono::milliseconds limit,
-                                  std::chrono::milliseconds timeout) {
+std::chrono::milliseconds limitOfStep(std::chrono::milliseconds limit,
+                                      std::chrono::milliseconds timeout) {
   return std::min(limit, timeout / 4);
 }
 
 Capabilities BringUp::reachController() const {
   const auto& general = config.general_;
-  const auto limit = between(kController, timeout);
+  const auto limit = limitOfStep(kController, timeout);
   const auto reason = resultWithin(
       limit + limit / 4,
       [host = general.controller_ip_str, port = general.controller_port,
@@ -37,12 +37,12 @@ Capabilities BringUp::reachController() const {
                    configPath);
 }
 
-bool BringUp::canWaitUntilIdle() const {
-  return !usesSwitch(config.general_) || between(kIdle, timeout) == kIdle;
+bool BringUp::canSleepUntilPacketsAreGone() const {
+  return !usesSwitch(config.general_) || limitOfStep(kIdle, timeout) == kIdle;
 }
 
-Capabilities BringUp::waitUntilIdle() const {
-  if (!canWaitUntilIdle()) {
+Capabilities BringUp::sleepUntilPacketsAreGone() const {
+  if (!canSleepUntilPacketsAreGone()) {
     return Capabilities::unable(text("a timeout of ", timeout.count(),
                                      " ms is too short for the SwitchML context to start again"));
   }
@@ -55,9 +55,14 @@ Capabilities BringUp::start(std::chrono::milliseconds limit) const {
   const bool first = library.epoch() == 0;
   const auto longest = std::min(Library::startLimit(), limit);
   const auto begun = Library::Clock::now();
+  // Before and after the start: exit() waits for the start, and destroys later what it has made.
+  if (first) {
+    Library::makeStatics();
+    shutdown.contextStarts();
+  }
   const auto reason = library.start(config, limit);
-  if (first && library.epoch() != 0) {
-    shutdown.contextStarted();
+  if (first) {
+    shutdown.contextStarts();
   }
   if (runtime.state.broken()) {
     library.stop(library.epoch());  // the group, or the process, has ended meanwhile
@@ -80,7 +85,7 @@ Capabilities BringUp::probe(std::uint64_t seed, Step& step) const {
     const auto values = std::make_shared<std::vector<decltype(zero)>>(numel);
     pattern.fill(*values);
     sumAlone(runtime.library, {"probe", values->data(), numel, element, values}, probing);
-    return pattern.refusal(*values);
+    return pattern.mismatch(*values);
   };
   std::string reason;
   try {

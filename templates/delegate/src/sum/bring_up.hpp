@@ -12,10 +12,10 @@
 
 namespace switchml_delegate {
 
-/// Limit of something that a rank does between two answers to the others, who wait for each answer
-/// as long as the group's timeout. It does three such things at most.
-std::chrono::milliseconds between(std::chrono::milliseconds limit,
-                                  std::chrono::milliseconds timeout);
+/// Returns `limit`, at most a quarter of the group's timeout: a rank takes up to three such steps
+/// between two answers, and the others wait one timeout for each answer.
+std::chrono::milliseconds limitOfStep(std::chrono::milliseconds limit,
+                                      std::chrono::milliseconds timeout);
 
 /// What a rank does with its context between two answers to the others, in this order. Each step
 /// returns whether this rank is able to go on. One thread at a time takes them: the one that makes
@@ -31,18 +31,19 @@ struct BringUp {
   std::chrono::milliseconds timeout;  // of the group
   std::chrono::milliseconds probing;  // of each sum of the probe; the other ranks wait for both
 
-  /// Connects to the controller's port: the library ends the process, or waits for ever, if it
-  /// cannot.
+  /// Connects to the controller's port: the client library ends the process, or waits for ever, if
+  /// it cannot.
   Capabilities reachController() const;
 
-  /// False if the other ranks do not wait as long as waitUntilIdle() takes.
-  bool canWaitUntilIdle() const;
+  /// False if the other ranks do not wait as long as sleepUntilPacketsAreGone() takes.
+  bool canSleepUntilPacketsAreGone() const;
 
-  /// Waits after the context has stopped, until none of its packets is on its way to the switch any
-  /// more.
-  Capabilities waitUntilIdle() const;
+  /// Sleeps for kIdle, so that packets of the stopped context have left the network. Nothing can
+  /// observe them.
+  Capabilities sleepUntilPacketsAreGone() const;
 
-  /// Starts the context. It is stopped again if the group or the process ends meanwhile.
+  /// Starts the context. It is stopped again if the group or the process ends meanwhile: exit()
+  /// waits for that.
   Capabilities start(std::chrono::milliseconds limit) const;
 
   /// Sums a known pattern of each type with the other ranks: a context that has started may still

@@ -19,14 +19,14 @@ namespace switchml_delegate {
 struct Delegation {
   std::vector<const void*> contexts;
   Settings settings;
-  std::chrono::milliseconds timeout;  // timeout of the group when it was made
-  std::chrono::milliseconds longest;  // largest limit of a job
-  std::uint16_t workers;
-  bool marksOverflow;
-  std::size_t rank;
+  std::chrono::milliseconds timeout{};  // timeout of the group when it was made
+  std::chrono::milliseconds longest{};  // largest limit of a job
+  std::uint16_t workers = 0;
+  bool marksOverflow = false;
+  std::size_t rank = 0;
   std::uint64_t firstSequence = 0;
   std::shared_ptr<Failover> failover;    // null if the group does not fail over
-  std::shared_ptr<Heartbeat> heartbeat;  // null if the library itself learns that a rank is gone
+  std::shared_ptr<Heartbeat> heartbeat;  // null if the client library notices a rank that is gone
 
   bool owns(const void* context) const noexcept;
 

@@ -1,4 +1,4 @@
-/// The jobs that the library has, and the memory that it may use for them.
+/// The jobs that the client library has, and the memory that it may use for them.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@ namespace switchml_delegate {
 
 /// Unfinished jobs of one start of the context, in the order in which they were submitted.
 ///
-/// A job is here from before the library has it until a thread has seen that it has finished. Its
-/// memory is kept for as long, or until the context has stopped.
+/// A job is here from before the client library has it until a thread has seen that it has
+/// finished. Its memory is kept for as long, or until the context has stopped.
 ///
 /// Threads of calls add jobs and wait for them; the library's threads end them, in any order. No
 /// function calls the library.
@@ -37,8 +37,8 @@ class Jobs {
   /// Called once for each job, when it has finished or failed.
   void end(std::uint64_t job, End end) noexcept EXCLUDES(mutex_);
 
-  /// Waits until all earlier jobs have ended; returns when that was. Returns the time of now after
-  /// abort().
+  /// Waits until all earlier jobs have ended; returns the time at which they had. After abort(),
+  /// returns the present time. Without a limit of its own: each earlier job has one.
   Clock::time_point turn(std::uint64_t job) EXCLUDES(mutex_);
 
   /// Waits for the end of a job. Returns kNone at the deadline, after abort(), or when `isLost`,
@@ -49,7 +49,7 @@ class Jobs {
   /// Ends all waits, now and later.
   void abort() noexcept EXCLUDES(mutex_);
 
-  /// True if all jobs have finished: the library's threads have nothing to do.
+  /// True if all jobs have finished: the client library's threads have nothing to do.
   bool idle() noexcept EXCLUDES(mutex_);
 
   /// Releases the memory of all jobs. Called after the context has stopped.

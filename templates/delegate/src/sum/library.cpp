@@ -17,6 +17,9 @@ extern std::atomic<long long> start_limit __attribute__((weak));
 namespace switchml_delegate {
 namespace {
 
+constexpr const char* kExits = "no context is started while the process exits";
+constexpr const char* kNotStopped = "the SwitchML context has not stopped";
+
 switchml::Context& context() { return switchml::Context::GetInstance(); }
 
 void stopContext(bool idle) {
@@ -24,8 +27,8 @@ void stopContext(bool idle) {
     return;
   }
   if (idle) {
-    // The library's stop hangs or aborts if a worker thread is between the end of a job and its
-    // wait for the next one.
+    // The client library's stop hangs or aborts if a worker thread is between the end of a job and
+    // its wait for the next one.
     context().WaitForAllJobs();
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
@@ -49,7 +52,7 @@ Packets packetsOf(const Stats& /*stats*/, long /*otherwise*/) {
   return {};
 }
 
-/// Calls `end` when the job has ended: in the library's thread that ends the job, with the
+/// Calls `end` when the job has ended: in the client library's thread that ends the job, with the
 /// simulator and with the fix `job-end`.
 template <typename Job>
 auto callAtEnd(const std::shared_ptr<Job>& job, std::function<void()> end, int /*preferred*/)
@@ -58,7 +61,7 @@ auto callAtEnd(const std::shared_ptr<Job>& job, std::function<void()> end, int /
 }
 
 /// The same without that fix, in a thread for each job. The thread ends with its job, or with the
-/// process: the library's wait for a job has no limit, so nobody waits for the thread.
+/// process: the client library's wait for a job has no limit, so nobody waits for the thread.
 template <typename Job>
 void callAtEnd(const std::shared_ptr<Job>& job, std::function<void()> end, long /*otherwise*/) {
   startThread("swml-job-end", [job, end = std::move(end)] {
@@ -72,7 +75,7 @@ void callAtEnd(const std::shared_ptr<Job>& job, std::function<void()> end, long 
 struct Library::Job {
   const std::shared_ptr<Jobs> jobs;
   std::uint64_t number = 0;
-  std::shared_ptr<switchml::Job> given{};  // null if the library did not take it
+  std::shared_ptr<switchml::Job> given{};  // null if the client library did not take it
 };
 
 Library::Clock::time_point Library::turn(const JobPtr& job) { return job->jobs->turn(job->number); }
@@ -84,8 +87,8 @@ Library::End Library::wait(const JobPtr& job, Clock::time_point deadline,
 
 std::uint64_t Library::epochOf(const JobPtr& job) { return job->jobs->epoch; }
 
-Library::Library(const Library* before)
-    : state_(before != nullptr && before->state_ != State::kNotStarted ? State::kLost
+Library::Library(const Library* parent)
+    : state_(parent != nullptr && parent->state_ != State::kNotStarted ? State::kLost
                                                                        : State::kNotStarted),
       jobs_(std::make_shared<Jobs>(0)) {}
 
@@ -112,7 +115,7 @@ std::string Library::refusal() { return refusalOf(config()); }
 std::string Library::refusalOf(const std::shared_ptr<const switchml::Config>& known) {
   const auto now = state();
   if (retired_) {
-    return "no context is started while the process exits";
+    return kExits;
   }
   if (now == State::kNotStarted) {
     return "";
@@ -120,7 +123,7 @@ std::string Library::refusalOf(const std::shared_ptr<const switchml::Config>& kn
   if (!known || !startsAgain(known->general_)) {
     return "the client library starts once in a process, without its fix `restart`";
   }
-  return now == State::kStopped ? "" : "the SwitchML context has not stopped";
+  return now == State::kStopped ? "" : kNotStopped;
 }
 
 std::chrono::milliseconds Library::startLimit() {
@@ -132,14 +135,22 @@ std::chrono::milliseconds Library::startLimit() {
   return own;
 }
 
+void Library::makeStatics() { context(); }
+
 std::string Library::start(const switchml::Config& config, std::chrono::milliseconds limit) {
   release();
+  std::promise<std::string> promise;
+  auto answer = promise.get_future();
   MutexLock lock(mutex_);
   if (state_ == State::kRunning) {
     return "";
   }
-  if (auto reason = refusalOf(config_); !reason.empty()) {
-    return reason;
+  // The thread of the earlier start would stop this one if it still runs, as it may if other code
+  // has stopped its context.
+  const bool ended = state() != State::kStopped ||
+                     stops_.wait_for(lock, limit, [this]() REQUIRES(mutex_) { return runs_ == 0; });
+  if (auto reason = refusalOf(config_); !reason.empty() || !ended) {
+    return ended ? reason : kNotStopped;
   }
   if (state_ == State::kNotStarted && context().GetContextState() != switchml::Context::CREATED) {
     state_ = State::kStopping;
@@ -150,6 +161,7 @@ std::string Library::start(const switchml::Config& config, std::chrono::millisec
   const auto before = std::make_pair(state_.load(), config_);
   config_ = std::make_shared<const switchml::Config>(config);
   state_ = State::kStarting;
+  ++runs_;
   lock.unlock();
   stopped->release();
   if (usesSwitch(config.general_) && config.general_.backend == "rdma") {
@@ -161,15 +173,15 @@ std::string Library::start(const switchml::Config& config, std::chrono::millisec
   if (&switchml::start_limit != nullptr) {
     switchml::start_limit = std::min(startLimit(), limit).count();
   }
-  std::promise<std::string> promise;
-  auto answer = promise.get_future();
   try {
     // The thread ends when the context has stopped. It is not joined, because a library that hangs
     // keeps it: start() waits for it within `limit`, and stoppedWithin() within its own.
     startThread("swml-context", [this, jobs, own = config, given = std::move(promise)]() mutable {
       run(jobs, own, given);
+      endRun();
     }).detach();
   } catch (const std::exception& error) {
+    endRun();
     lock.lock();
     std::tie(state_, config_) = before;
     return text("the SwitchML context was not started: ", error.what());
@@ -214,16 +226,12 @@ void Library::run(const std::shared_ptr<Jobs>& jobs, switchml::Config& config,
   MutexLock lock(mutex_);
   if (copied && state_ == State::kStarting) {
     config_ = used;
-    state_ = State::kRunning;
+    state_ = retired_ ? State::kStopping : State::kRunning;
     jobs_ = jobs;
-    counts_ = true;
-    answer.set_value("");
-    stops_.wait(lock, [&]() REQUIRES(mutex_) {
-      return submissions_ == 0 && (jobs_ != jobs || state_ != State::kRunning);
-    });
-    if (jobs_ != jobs) {
-      return;  // other code has stopped the context, and a later start runs it
-    }
+    everStarted_ = true;
+    quietly([&] { answer.set_value(retired_ ? kExits : ""); });
+    stops_.wait(
+        lock, [this]() REQUIRES(mutex_) { return submissions_ == 0 && state_ != State::kRunning; });
   } else if (!copied) {
     answer.set_value(kOutOfMemory);
   }
@@ -231,16 +239,32 @@ void Library::run(const std::shared_ptr<Jobs>& jobs, switchml::Config& config,
   quietly([&jobs] { stopContext(jobs->idle()); });
 }
 
-void Library::stop(std::uint64_t epoch) noexcept {
+void Library::endRun() noexcept {
   const MutexLock lock(mutex_);
-  if (jobs_->epoch != epoch) {
-    return;
-  }
+  --runs_;
+  stops_.notify_all();
+}
+
+void Library::beginStop() noexcept {
   jobs_->abort();
   if (state_ == State::kRunning) {
     state_ = State::kStopping;
     stops_.notify_all();
   }
+}
+
+void Library::stop(std::uint64_t epoch) noexcept {
+  const MutexLock lock(mutex_);
+  if (jobs_->epoch == epoch) {
+    beginStop();
+  }
+}
+
+bool Library::retire(std::chrono::milliseconds limit) noexcept {
+  MutexLock lock(mutex_);
+  retired_ = true;
+  beginStop();
+  return stops_.wait_for(lock, limit, [this]() REQUIRES(mutex_) { return runs_ == 0; });
 }
 
 bool Library::stoppedWithin(std::chrono::milliseconds limit, std::uint64_t epoch) {
@@ -253,6 +277,18 @@ bool Library::stoppedWithin(std::chrono::milliseconds limit, std::uint64_t epoch
   }
   return true;
 }
+
+/// Ends a submission, which submit() has counted, when it returns or throws.
+class Library::Submission {
+ public:
+  explicit Submission(Library& library) : library_(library) {}
+  ~Submission() { library_.endSubmission(); }
+  Submission(const Submission&) = delete;
+  Submission& operator=(const Submission&) = delete;
+
+ private:
+  Library& library_;
+};
 
 std::string Library::submit(const std::shared_ptr<void>& in, const std::shared_ptr<void>& out,
                             std::uint64_t numel, Element element, JobPtr& job) {
@@ -268,8 +304,7 @@ std::string Library::submit(const std::shared_ptr<void>& in, const std::shared_p
   job = made;
   ++submissions_;
   lock.unlock();
-  const std::unique_ptr<Library, void (*)(Library*)> submission(
-      this, [](Library* library) { library->endSubmission(); });
+  const Submission submission(*this);
   try {
     std::function<void()> end = [job] {
       const bool finished = job->given && job->given->GetJobStatus() == switchml::FINISHED;
@@ -279,7 +314,7 @@ std::string Library::submit(const std::shared_ptr<void>& in, const std::shared_p
     job->given = context().AllReduceAsync(in.get(), out.get(), numel, type, switchml::SUM);
     callAtEnd(job->given, std::move(end), 0);
     return "";
-  } catch (const std::exception& error) {  // the library may have queued the job before
+  } catch (const std::exception& error) {  // the client library may have queued the job before
     job->given = nullptr;
     job->jobs->end(job->number, End::kFailed);
     return error.what();
@@ -304,7 +339,7 @@ void Library::release() noexcept {
 }
 
 Packets Library::packets() const {
-  return counts_ ? packetsOf(context().GetStats(), 0) : packetsOf(switchml::Stats(), 0);
+  return everStarted_ ? packetsOf(context().GetStats(), 0) : packetsOf(switchml::Stats(), 0);
 }
 
 }  // namespace switchml_delegate

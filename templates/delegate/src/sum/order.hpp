@@ -1,4 +1,4 @@
-/// Order in which the jobs of this process go to the library.
+/// Order in which the jobs of this process go to the client library.
 #pragma once
 
 #include <atomic>
@@ -16,8 +16,10 @@ namespace switchml_delegate {
 /// Any thread may call any function; the thread that has the turn calls pass().
 class Order {
  public:
-  /// Takes `count` numbers. Returns the first of them, or for a count of 0 the number that is taken
-  /// next. Lock-free.
+  /// Returns the number that is taken next. Lock-free.
+  std::uint64_t next() const noexcept { return next_; }
+
+  /// Takes `count` numbers, and returns the first of them. Lock-free.
   std::uint64_t take(std::uint64_t count) noexcept { return next_.fetch_add(count); }
 
   /// Waits for the turn of `sequence`, or until the state is broken. Without a limit: each earlier

@@ -23,9 +23,9 @@ bool OverflowMarks::set(std::uint64_t numel, std::uint64_t first,
     inParts(end - begin, 1, [&](std::uint64_t least, std::uint64_t most) noexcept {
       for (auto from = begin + least; from < begin + most; from += kBlock) {
         const auto to = std::min(from + kBlock, begin + most);
-        if (!(quantize::largest(values + from, to - from) < kMost)) {
+        if (!(quantize::largest(values + from, to - from) < kMark)) {
           found.store(true, std::memory_order_relaxed);
-          std::replace_if(values + from, values + to, overflows, kMost);
+          std::replace_if(values + from, values + to, overflows, kMark);
         }
       }
     });

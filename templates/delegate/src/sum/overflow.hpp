@@ -16,17 +16,17 @@ namespace switchml_delegate {
 ///
 /// The thread of the call uses it, and shares the work with rowPool().
 struct OverflowMarks {
-  /// Least magnitude that fixed point cannot represent, and the mark.
-  static constexpr float kMost = 0x1p126F;
+  /// The mark: the least magnitude that fixed point cannot represent.
+  static constexpr float kMark = 0x1p126F;
 
-  static bool overflows(float value) noexcept { return !(std::fabs(value) < kMost); }
+  static bool overflows(float value) noexcept { return !(std::fabs(value) < kMark); }
 
   /// Marks the row; returns whether there was anything to mark. If `fill` is set it copies the
   /// values into the row first, from element `first` of its own row on, in pieces that are marked
   /// while they are in the cache.
   bool set(std::uint64_t numel, std::uint64_t first, const PartCallbacks::Callback& fill) const;
 
-  /// Replaces marks by NaN, for a sum of floats over Gloo: the library's sum would be NaN.
+  /// Replaces marks by NaN, for a sum of floats over Gloo: the client library's sum would be NaN.
   void toNaN(std::uint64_t numel) const;
 
   float* values;

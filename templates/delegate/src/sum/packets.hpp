@@ -6,9 +6,9 @@
 
 namespace switchml_delegate {
 
-/// Counters of the library since its first start.
+/// Counters of the client library since its first start.
 struct Packets {
-  bool known = false;  // false: the library has no such counters
+  bool known = false;  // false: the client library has no such counters
   std::uint64_t sent = 0;
   std::uint64_t answers = 0;
   std::uint64_t wrong = 0;  // received packets that were no answers

@@ -14,7 +14,8 @@ namespace {
 
 using Clock = Library::Clock;
 
-/// After that time, the switch's answers to the last packets of a rank that has ended are here.
+/// Minimum wait for a job when a rank is gone: answers to that rank's last packets may still
+/// arrive.
 constexpr std::chrono::milliseconds kLastAnswers = std::chrono::seconds(10);
 constexpr auto kWord = sizeof(std::int32_t);
 
@@ -26,22 +27,37 @@ void debug([[maybe_unused]] const char* event, [[maybe_unused]] const Name& name
 #endif
 }
 
-/// Waits for a job of the library. Returns the reason if it has no sum. `heartbeat` may be null.
+/// The rank that is gone, as the polls of one wait find it. The thread that waits uses it.
+class GoneRank {
+ public:
+  int rank() const { return rank_; }
+
+  /// Notes what a poll has found. Returns true if the rank has been gone for kLastAnswers.
+  bool note(int rank, Clock::time_point now) {
+    answered_ = rank == rank_ ? answered_ : now + kLastAnswers;
+    rank_ = rank;
+    return rank_ != Heartbeat::kNobody && now >= answered_;
+  }
+
+ private:
+  int rank_ = Heartbeat::kNobody;
+  Clock::time_point answered_ = Clock::time_point::max();
+};
+
+/// Waits for a job of the client library. Returns the reason if it has no sum. `heartbeat` may be
+/// null.
 std::string waitForJob(const Library::JobPtr& job, const Name& name, Clock::time_point deadline,
                        std::chrono::milliseconds limit, Heartbeat* heartbeat) {
-  const auto answered = Clock::now() + kLastAnswers;
-  int gone = Heartbeat::kNobody;
+  GoneRank gone;
   const auto poll = [&] {
-    const auto before = gone;
-    gone = heartbeat == nullptr ? Heartbeat::kNobody : heartbeat->gone();
-    return gone != Heartbeat::kNobody && gone == before && Clock::now() >= answered;
+    return heartbeat != nullptr && gone.note(heartbeat->gone(), Clock::now());
   };
   const auto end = Library::wait(job, deadline, poll);
   if (end != Library::End::kNone) {
     return end == Library::End::kFinished ? "" : "SwitchML failed " + name();
   }
   poll();
-  const auto who = gone == Heartbeat::kNobody ? "" : ": " + goneText(gone);
+  const auto who = gone.rank() == Heartbeat::kNobody ? "" : ": " + goneText(gone.rank());
   return Clock::now() >= deadline || who.empty()
              ? text(name(), " did not finish within ", limit.count(), " ms", who)
              : text(name(), " cannot finish", who);
@@ -67,7 +83,7 @@ void sumAlone(Library& library, const Sum& sum, std::chrono::milliseconds limit)
 }
 
 PendingJobs::PendingJobs(Runtime& runtime, const Delegation& group, std::uint64_t sequence,
-                         std::uint64_t jobs, Limits limits)
+                         std::uint64_t jobs, CallLimits limits)
     : runtime_(runtime),
       group_(group),
       failover_(group.failover.get()),
@@ -86,7 +102,7 @@ PendingJobs::~PendingJobs() {
   const auto& newest = jobs_.rbegin()->second.submitted;
   auto& library = runtime_.library;
   const auto epoch = newest ? Library::epochOf(newest) : library.epoch();
-  runtime_.fail(textOrNone([this] {
+  runtime_.fail(textOrOutOfMemory([this] {
                   return text(nameOf(*jobs_.begin()), " was dropped before it was finished");
                 }),
                 epoch);
@@ -99,13 +115,14 @@ void PendingJobs::submit(Sum sum) {
   auto& job = *made.emplace(next_, Job{std::move(sum)}).first;
   const auto& own = job.second.sum;
   runtime_.order.await(next_, runtime_.state);
+  runtime_.throwIfBroken();  // then it may not be the turn of this job
   const std::shared_ptr<void> in(own.owner, own.data);
   auto out = in;
   if (failover_ != nullptr) {
     out = failover_->admit(numberOf(job), next_ == first_, own.numel * kWord);
   }
   runtime_.throwIfBroken();
-  jobs_.merge(made);  // before the library has the job, whatever is thrown then
+  jobs_.merge(made);  // so that the destructor fails the group if the submission throws
   std::string reason;
   if (out != nullptr) {
     reason = runtime_.library.submit(in, out, own.numel, own.element, job.second.submitted);
@@ -124,7 +141,7 @@ void PendingJobs::submit(Sum sum) {
 
 void PendingJobs::finish() {
   auto& job = *jobs_.begin();
-  if (!take(job)) {
+  if (!waitForSum(job)) {
     redo(job);
   }
   debug("finished ", [&] { return nameOf(job); });
@@ -143,7 +160,7 @@ std::uint64_t PendingJobs::numberOf(const JobsBySequence::value_type& job) const
   return job.first - group_.firstSequence;
 }
 
-bool PendingJobs::take(const JobsBySequence::value_type& job) {
+bool PendingJobs::waitForSum(const JobsBySequence::value_type& job) {
   const auto& submitted = job.second.submitted;
   if (submitted == nullptr) {
     return false;
@@ -161,7 +178,7 @@ bool PendingJobs::take(const JobsBySequence::value_type& job) {
       failover_->suspend(reason);
       return false;
     }
-    return failover_->take(numberOf(job), job.second.sum.data);
+    return failover_->copyOut(numberOf(job), job.second.sum.data);
   }
   if (!reason.empty()) {
     runtime_.raise(reason, Library::epochOf(submitted));
@@ -173,7 +190,7 @@ void PendingJobs::redo(const JobsBySequence::value_type& job) {
   const auto& sum = job.second.sum;
   auto& library = runtime_.library;
   if (const auto& submitted = job.second.submitted) {
-    // The library may read the values until it has stopped.
+    // The client library may read the values until it has stopped.
     static_cast<void>(library.stoppedWithin(kStopAfterFailure, Library::epochOf(submitted)));
   }
   library.release();

@@ -33,9 +33,9 @@ class Reduction {
   }
 
  private:
-  /// Maximum number of jobs in the library: with two, the next one is there when one ends. More
-  /// would only delay the jobs of other calls.
-  static constexpr std::size_t kAhead = 2;
+  /// With two jobs, the client library has the next one when one ends. More would only delay the
+  /// jobs of other calls.
+  static constexpr std::size_t kMaxJobsInLibrary = 2;
 
   /// Elements [first, last) of the row, in memory of the caller.
   struct Part {
@@ -123,7 +123,7 @@ class Reduction {
 
   /// Waits until another job may be submitted.
   void limitAhead() {
-    if (jobs_.size() == kAhead) {
+    if (jobs_.size() == kMaxJobsInLibrary) {
       jobs_.finish();
     }
   }
@@ -172,11 +172,11 @@ class Reduction {
 
 }  // namespace
 
-std::uint64_t sumOverRanks(Runtime& runtime, const Delegation& group, std::uint64_t sequence,
-                           const Request& request, Limits limits, const PartCallbacks& callbacks) {
+Reduced sumOverRanks(Runtime& runtime, const Delegation& group, std::uint64_t sequence,
+                     const Request& request, CallLimits limits, const PartCallbacks& callbacks) {
   PendingJobs jobs(runtime, group, sequence, group.jobsOf(request), limits);
   const auto bytes = Reduction(group, request, callbacks, jobs).run();
-  return jobs.redone() ? 0 : bytes;
+  return {bytes, jobs.redone()};
 }
 
 }  // namespace switchml_delegate

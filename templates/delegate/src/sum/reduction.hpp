@@ -8,10 +8,15 @@
 
 namespace switchml_delegate {
 
+/// Result of a call.
+struct Reduced {
+  std::uint64_t bytes;  // that this rank has sent to be summed
+  bool redone;          // at least one job was summed over Gloo
+};
+
 /// Sums over all ranks in the caller's thread; its jobs have the numbers from `sequence` on. Throws
-/// as Interface::reduce() does. Returns the bytes that SwitchML has summed, or 0 if a job of the
-/// call was summed over Gloo.
-std::uint64_t sumOverRanks(Runtime& runtime, const Delegation& group, std::uint64_t sequence,
-                           const Request& request, Limits limits, const PartCallbacks& callbacks);
+/// as Interface::reduce() does.
+Reduced sumOverRanks(Runtime& runtime, const Delegation& group, std::uint64_t sequence,
+                     const Request& request, CallLimits limits, const PartCallbacks& callbacks);
 
 }  // namespace switchml_delegate

@@ -9,11 +9,11 @@
 
 namespace switchml_delegate {
 
-Runtime::Runtime(const Runtime* before)
-    : library(before == nullptr ? nullptr : &before->library),
-      state(before == nullptr ? nullptr : &before->state),
-      waited(before == nullptr ? 0 : before->waited.load()),
-      group_(before == nullptr ? nullptr : before->group()) {}
+Runtime::Runtime(const Runtime* parent)
+    : library(parent == nullptr ? nullptr : &parent->library),
+      state(parent == nullptr ? nullptr : &parent->state),
+      waited(parent == nullptr ? 0 : parent->waited.load()),
+      group_(parent == nullptr ? nullptr : parent->group()) {}
 
 const Delegation* Runtime::groupOf(const void* context) const noexcept {
   const auto* const found = group();
@@ -53,7 +53,7 @@ void Runtime::fail(const std::string& reason, std::uint64_t epoch) noexcept {
 void Runtime::abandon(std::uint64_t sequence) noexcept {
   const auto* const found = group();
   if (found != nullptr && sequence >= found->firstSequence) {
-    fail(textOrNone([sequence] {
+    fail(textOrOutOfMemory([sequence] {
       return text("allreduce number ", sequence, " was dropped before it was submitted");
     }));
   }

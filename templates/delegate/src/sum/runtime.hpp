@@ -23,16 +23,16 @@ constexpr const char* kForked = "SwitchML was started before this process was fo
 /// the text of its message:
 ///
 ///   1. The state becomes broken, which every thread sees without a lock.
-///   2. The other ranks are warned, over the group's connections.
+///   2. The successor is warned, in at most kHopLimit.
 ///   3. The context is stopped, which wakes the threads that wait for its jobs or for their turn.
 ///   4. The failure is printed.
 ///
 /// Any thread may call any function. It has no lock of its own: its members have theirs.
 class Runtime {
  public:
-  /// `before`: that of the process from which this one was forked, or null. Threads of that process
-  /// may have held its locks, so only what has no lock is read.
-  explicit Runtime(const Runtime* before);
+  /// `parent`: the Runtime of the process from which this one was forked, or null. Threads of that
+  /// process may have held its locks, so only members without a lock are read.
+  explicit Runtime(const Runtime* parent);
 
   /// The group that delegates, or null. It is never destroyed.
   const Delegation* group() const noexcept { return group_.load(std::memory_order_acquire); }

@@ -1,4 +1,4 @@
-/// Limits of waits.
+/// Limit of a wait without a limit.
 #pragma once
 
 #include <chrono>
