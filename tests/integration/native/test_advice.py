@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pip
 import pytest
 from support.waiting import captured
 from support.wheelhouse import Fake
@@ -32,7 +33,12 @@ def run(advice: str, directory: Path) -> subprocess.CompletedProcess[str]:
     not Path(SYSTEM).exists() or ask(SYSTEM).pip != probe.MANAGED,
     reason="the system does not manage the packages of its Python",
 )
-def test_where_the_system_manages_the_packages(tmp_path: Path) -> None:
+def test_where_the_system_manages_the_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "path").mkdir()
+    (tmp_path / "path" / "pip").symlink_to(Path(pip.__file__).parent)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "path"))  # Debian's Python may have no pip
     wheel = Fake("advised", "1.0").write(tmp_path)
     found = ask(SYSTEM)
     plain = interpreter.advise_pip(SYSTEM, [str(wheel)], probe.WORKS, "")
