@@ -3,19 +3,16 @@
 /// If the library cannot be opened, this rank still answers the other ranks of each new group: it
 /// writes one record, that it cannot delegate, and follows rank 0's decision. C++14.
 #include <dlfcn.h>
-#include <limits.h>
-#include <poll.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <cerrno>
-#include <cstdio>
 #include <exception>
 
 #include "SwitchMLAllreduce.hpp"
+#include "environment.hpp"
+#include "host_name.hpp"
 #include "record.hpp"
 #include "record_store.hpp"
 #include "requirement.hpp"
+#include "say.hpp"
 
 namespace switchml_delegate {
 namespace loader {
@@ -25,74 +22,21 @@ using std::chrono::milliseconds;
 
 constexpr const char* kName = "libswitchml_delegate.so";
 
-/// Writes a line to stderr, in pieces that a pipe takes at once. Drops the rest after a second
-/// without a reader; no later line waits until one has been written. Any thread calls it.
-void print(const std::string& line) {
-  static std::atomic<bool> stuck{false};
-  const auto whole = "switchml: " + line + '\n';
-  pollfd entry{STDERR_FILENO, POLLOUT, 0};
-  std::size_t begin = 0;
-  while (begin < whole.size() && poll(&entry, 1, stuck ? 0 : 1000) > 0) {
-    const auto size = std::min<std::size_t>(whole.size() - begin, PIPE_BUF);
-    const auto written = write(STDERR_FILENO, whole.data() + begin, size);
-    if (written < 0 && errno != EINTR) {
-      break;
-    }
-    begin += written > 0 ? static_cast<std::size_t>(written) : 0;
-  }
-  stuck = begin < whole.size();
-}
-
-bool isSet(const char* name) {
-  const char* const value = std::getenv(name);
-  return value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0;
-}
-
-/// SWITCHML_GROUP, as the delegate library reads it: 1 if it is unset or not a number.
+/// SWITCHML_GROUP; 1 if it is unset or not a number.
 std::uint64_t firstDelegatingGroup() {
-  const char* const given = std::getenv("SWITCHML_GROUP");
-  if (given == nullptr || *given < '0' || *given > '9') {
-    return 1;
-  }
-  char* end = nullptr;
-  errno = 0;
-  const std::uint64_t read = std::strtoull(given, &end, 10);
-  return errno != 0 || *end != '\0' || read == 0 ? 1 : read;
-}
-
-std::string hostName() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name[0] == '\0' ? "?" : printable(name.data(), kMaxName, '!');
-}
-
-/// A string of JSON. Control characters become spaces.
-std::string quoted(const std::string& value) {
-  std::string out = "\"";
-  for (const char letter : value) {
-    if (letter == '"' || letter == '\\') {
-      out += '\\';
-    }
-    out += static_cast<unsigned char>(letter) < ' ' ? ' ' : letter;
-  }
-  return out + '"';
-}
-
-std::size_t copy(const std::string& text, char* buffer, std::size_t capacity) noexcept {
-  if (capacity > 0) {
-    buffer[text.copy(buffer, capacity - 1)] = '\0';
-  }
-  return text.size() + 1;
+  std::uint64_t out = 1;
+  static_cast<void>(readNumber("SWITCHML_GROUP", "", out));
+  return out;
 }
 
 /// Report of a process without the delegate library. switchml.py adds the other keys.
 std::string report(const std::string& problem, int size, const std::string& reason) {
   const auto decision = size == 0 ? "" : glooDecision(reason);
-  return "{\"problem\": " + quoted(problem) +
-         ", \"group\": " + quoted(size == 0 ? "" : groupLine(size, decision)) +
-         ", \"world_size\": " + std::to_string(size) + ", \"decision\": " + quoted(decision) +
-         ", \"reason\": " + quoted(reason) + ", \"step\": " + quoted(size == 0 ? "" : kFirstStep) +
-         ", \"passed\": []}";
+  return "{\"problem\": " + inQuotes(problem) +
+         ", \"group\": " + inQuotes(size == 0 ? "" : groupLine(size, decision)) +
+         ", \"world_size\": " + std::to_string(size) + ", \"decision\": " + inQuotes(decision) +
+         ", \"reason\": " + inQuotes(reason) +
+         ", \"step\": " + inQuotes(size == 0 ? "" : kFirstStep) + ", \"passed\": []}";
 }
 
 /// Report if there is no memory for another one.
@@ -191,9 +135,9 @@ class DelegateLibrary {
     own.firstDelegatingGroup = named;
     own.sources = std::string(SWITCHML_DELEGATE_DIGEST) + exchange.sources;
     own.required = isSet("SWITCHML_REQUIRE");
-    own.host = hostName();
+    own.host = hostText(hostName());
     const auto decision =
-        Refusal(exchange, rank, size, timeout, own, print, AgreementClock()).decision();
+        Refusal(exchange, rank, size, timeout, own, say, AgreementClock()).decision();
     lock.lock();
     const bool first = size_ == 0;
     size_ = size;
@@ -201,10 +145,10 @@ class DelegateLibrary {
     lock.unlock();
     const auto line = groupLine(size, glooDecision(decision.detail));
     if (first) {
-      print(warningText(rank, problem_ + "; " + kStaysWithGloo));
+      say(warningText(rank, problem_ + "; " + kStaysWithGloo));
     }
     if (rank == 0) {
-      print(line);
+      say(line);
     }
     requirement_.note(rank, own.required, decision);
     if (decision.forbidsGloo()) {
@@ -240,7 +184,7 @@ class DelegateLibrary {
 
   Interface* delegate_ = nullptr;
   std::string problem_;  // reason why the delegate library cannot be opened; empty if it is open
-  Requirement requirement_{print};
+  Requirement requirement_{say};
   std::mutex mutex_;                   // guards the members below
   std::map<int, std::uint64_t> made_;  // groups by their size
   int size_ = 0;                       // of the newest group
@@ -278,9 +222,10 @@ extern "C" __attribute__((visibility("default"))) std::size_t switchml_delegate_
   namespace loader = switchml_delegate::loader;
   try {
     auto& library = DelegateLibrary::get();
-    return library.delegate() != nullptr ? library.delegate()->report(buffer, capacity)
-                                         : loader::copy(library.report(), buffer, capacity);
+    return library.delegate() != nullptr
+               ? library.delegate()->report(buffer, capacity)
+               : switchml_delegate::copyText(library.report(), buffer, capacity);
   } catch (...) {
-    return loader::copy(loader::kNoMemory, buffer, capacity);
+    return switchml_delegate::copyText(loader::kNoMemory, buffer, capacity);
   }
 }

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "SwitchMLLoader.cpp"
-#include "base/environment.hpp"
 #include "base/text.hpp"
 #include "check.hpp"
+#include "environment.hpp"
 #include "join/settings.hpp"
 
 using switchml_delegate::Ability;
@@ -601,8 +601,7 @@ void environments() {
     const auto name = "'" + std::string(value) + "'";
     check(switchml_delegate::loader::firstDelegatingGroup() == settings.firstDelegatingGroup,
           name + " as a group");
-    check(switchml_delegate::loader::isSet("SWITCHML_REQUIRE") ==
-              switchml_delegate::isSet("SWITCHML_REQUIRE"),
+    check(switchml_delegate::isSet("SWITCHML_REQUIRE") == (*value != '\0' && name != "'0'"),
           name + " as a switch");
   }
   unsetenv("SWITCHML_GROUP");

@@ -13,6 +13,7 @@
 // FAULT_PORT the port of the simulator, where controller_port is somebody else's
 // MUTE_MS    how long the servers of names do not answer
 #include <netdb.h>
+#include <poll.h>
 #include <switchml/context.h>
 
 #include <atomic>
@@ -55,7 +56,11 @@ bool isNow() {
   return only.empty() || starts == std::stoi(only) + 1;
 }
 
+std::atomic<int> vain{0};
+
 }  // namespace
+
+int vainWaits() { return vain; }
 
 extern "C" {
 
@@ -64,6 +69,14 @@ int REAL(getaddrinfo)(const char* host, const char* port, const addrinfo* hints,
 int WRAP(getaddrinfo)(const char* host, const char* port, const addrinfo* hints, addrinfo** found) {
   std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(given("MUTE_MS", "0"))));
   return REAL(getaddrinfo)(host, port, hints, found);
+}
+
+int REAL(poll)(pollfd* entries, nfds_t count, int limit);
+
+int WRAP(poll)(pollfd* entries, nfds_t count, int limit) {
+  const int ready = REAL(poll)(entries, count, limit);
+  vain += ready == 0 && limit > 0 ? 1 : 0;
+  return ready;
 }
 
 bool REAL(START_NAME)(Context* self, switchml::Config* config);

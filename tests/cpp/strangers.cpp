@@ -12,10 +12,10 @@
 #include <stdexcept>
 
 #include "base/file.hpp"
-#include "base/say.hpp"
 #include "check.hpp"
 #include "host/names.hpp"
 #include "host/reserved_cores.hpp"
+#include "say.hpp"
 
 using namespace switchml_delegate;
 

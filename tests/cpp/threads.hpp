@@ -3,7 +3,7 @@
 /// Returns whether the client library's context runs.
 bool contextRuns();
 
-/// Returns how often the loader has waited in vain for a reader of stderr.
+/// Returns how often a poll(2) with a limit has ended without an event.
 int vainWaits();
 
 /// Runs all scenarios of the threads that take parts of a row; ends the process where one fails.

@@ -40,6 +40,7 @@ WRAPPED = (
     "_ZN8switchml7Context4StopEv",
     "_ZN8switchml7Context14AllReduceAsyncEPvS1_mNS_8DataTypeENS_18AllReduceOperationE",
     "getaddrinfo",
+    "poll",
 )
 FAULTS = (
     str(CPP / "faults.cpp"),

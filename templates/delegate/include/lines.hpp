@@ -1,4 +1,4 @@
-/// Lines for the user that both the delegate library and the loader in torch write. C++14.
+/// Texts that both the delegate library and the loader in torch write. C++14.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +17,28 @@ inline std::string printable(const std::string& received, std::size_t most = kMa
   std::replace_if(
       out.begin(), out.end(), [first](char letter) { return letter < first || letter > '~'; }, '?');
   return out;
+}
+
+/// Returns `value` in quotes. `other` replaces control characters, and characters after `last`.
+inline std::string inQuotes(const std::string& value, unsigned char last = 0xff, char other = ' ') {
+  std::string out = "\"";
+  for (const char c : value) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+    }
+    const auto number = static_cast<unsigned char>(c);
+    out += number < ' ' || number > last ? other : c;
+  }
+  return out + '"';
+}
+
+/// Copies a text into a buffer of `capacity` bytes as a NUL-terminated string, as far as it fits.
+/// Returns how many bytes all of it needs.
+inline std::size_t copyText(const std::string& text, char* buffer, std::size_t capacity) {
+  if (capacity > 0) {
+    buffer[text.copy(buffer, capacity - 1)] = '\0';
+  }
+  return text.size() + 1;
 }
 
 /// Line of a group, which its rank 0 prints.

@@ -53,6 +53,11 @@ inline std::string keyOf(const std::string& call, const std::string& name, int r
   return keyOf(call, name) + '/' + std::to_string(rank);
 }
 
+/// Name of a host, as records have it.
+inline std::string hostText(const std::string& name) {
+  return name.empty() ? "?" : printable(name, kMaxName, '!');
+}
+
 /// A random number in 16 hexadecimal digits.
 inline std::string randomNonce() {
   std::random_device device;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/say.hpp"
+#include "say.hpp"
 #include "sum/rows.hpp"
 
 namespace switchml_delegate {

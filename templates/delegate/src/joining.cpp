@@ -1,14 +1,14 @@
 #include "joining.hpp"
 
-#include "base/environment.hpp"
 #include "base/forever.hpp"
-#include "base/say.hpp"
+#include "environment.hpp"
 #include "failover_callbacks.hpp"
-#include "host/host_name.hpp"
+#include "host_name.hpp"
 #include "join/loaded_config.hpp"
 #include "join/outcome.hpp"
 #include "recover/failover.hpp"
 #include "recover/heartbeat.hpp"
+#include "say.hpp"
 #include "sum/pending_jobs.hpp"
 
 namespace switchml_delegate {

@@ -4,13 +4,13 @@
 
 #include <optional>
 
-#include "base/say.hpp"
 #include "base/shutdown.hpp"
 #include "host/names.hpp"
 #include "join/groups.hpp"
 #include "join/reservation.hpp"
 #include "report/report.hpp"
 #include "requirement.hpp"
+#include "say.hpp"
 #include "sum/bring_up.hpp"
 
 namespace switchml_delegate {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "base/descriptor.hpp"
+#include "descriptor.hpp"
 
 namespace switchml_delegate {
 

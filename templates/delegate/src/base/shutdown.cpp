@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/quietly.hpp"
-#include "base/say.hpp"
+#include "say.hpp"
 
 namespace switchml_delegate {
 

@@ -40,13 +40,6 @@ std::string joined(const Range& range, const char* between) {
 /// Returns the beginning of a text that may be too long for a message.
 std::string shortened(const std::string& value);
 
-/// Returns `value` in quotes. `other` replaces control characters, and characters after `last`.
-std::string inQuotes(const std::string& value, unsigned char last = 0xff, char other = ' ');
-
-/// Copies a text into a buffer of `capacity` bytes as a NUL-terminated string, as far as it fits.
-/// Returns how many bytes all of it needs.
-std::size_t copyText(const std::string& text, char* buffer, std::size_t capacity);
-
 /// Returns a message about a rank that is gone, and the reason if that is known.
 std::string goneText(int rank, const std::string& reason = "");
 

@@ -11,8 +11,8 @@
 #include <memory>
 #include <stdexcept>
 
-#include "base/descriptor.hpp"
 #include "base/text.hpp"
+#include "descriptor.hpp"
 #include "host/substitution.hpp"
 
 namespace switchml_delegate {

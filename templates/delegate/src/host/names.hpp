@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/descriptor.hpp"
 #include "base/text.hpp"
+#include "descriptor.hpp"
 
 namespace switchml_delegate {
 

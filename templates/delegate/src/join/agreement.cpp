@@ -5,9 +5,9 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "base/environment.hpp"
 #include "base/forever.hpp"
 #include "base/text.hpp"
+#include "environment.hpp"
 
 namespace switchml_delegate {
 namespace {
@@ -64,7 +64,7 @@ Negotiation::Negotiation(const Exchange& exchange, int rank, int size, Milliseco
       rank_(rank),
       size_(size),
       timeout_(std::min(timeout, kForever)),
-      host_(host.empty() ? "?" : printable(host, kMaxName, '!')),
+      host_(hostText(host)),
       sources_(text(SWITCHML_DELEGATE_DIGEST, exchange.sources)),
       notify_(std::move(notify)),
       clock_(clock),

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
-#include "base/environment.hpp"
 #include "base/text.hpp"
+#include "environment.hpp"
 #include "host/cores.hpp"
 #include "join/agreement.hpp"
 

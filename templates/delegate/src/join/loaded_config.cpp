@@ -13,9 +13,9 @@
 #include "base/result_within.hpp"
 #include "base/text.hpp"
 #include "host/addresses.hpp"
-#include "host/host_name.hpp"
 #include "host/process_cores.hpp"
 #include "host/substitution.hpp"
+#include "host_name.hpp"
 #include "join/eal_options.hpp"
 
 namespace switchml_delegate {

@@ -10,8 +10,8 @@
 #include <memory>
 #include <thread>
 
-#include "base/descriptor.hpp"
 #include "base/text.hpp"
+#include "descriptor.hpp"
 
 namespace switchml_delegate {
 

@@ -9,9 +9,9 @@
 #include <memory>
 #include <sstream>
 
-#include "base/environment.hpp"
 #include "base/quantize.hpp"
 #include "base/text.hpp"
+#include "environment.hpp"
 
 namespace switchml_delegate {
 namespace {

@@ -17,7 +17,7 @@
 #include "base/shutdown.hpp"
 #include "base/text.hpp"
 #include "base/thread.hpp"
-#include "host/host_name.hpp"
+#include "host_name.hpp"
 
 namespace switchml_delegate {
 namespace {

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "base/quietly.hpp"
-#include "base/say.hpp"
 #include "base/text.hpp"
 #include "join/settings.hpp"
 #include "report/fields.hpp"
+#include "say.hpp"
 #include "sum/runtime.hpp"
 
 namespace switchml_delegate {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/quietly.hpp"
-#include "base/say.hpp"
 #include "base/text.hpp"
+#include "say.hpp"
 #include "sum/overflow.hpp"
 
 namespace switchml_delegate {

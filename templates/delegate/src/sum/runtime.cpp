@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/quietly.hpp"
-#include "base/say.hpp"
 #include "base/text.hpp"
+#include "say.hpp"
 
 namespace switchml_delegate {
 

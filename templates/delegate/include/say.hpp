@@ -1,4 +1,5 @@
-#include "base/say.hpp"
+/// Lines for the user. C++14, for the delegate library and the loader in torch.
+#pragma once
 
 #include <fcntl.h>
 #include <limits.h>
@@ -9,18 +10,15 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <string>
 
-#include "base/descriptor.hpp"
-#include "base/quietly.hpp"
+#include "descriptor.hpp"
 
 namespace switchml_delegate {
-namespace {
 
-constexpr std::chrono::milliseconds kLongestLine = std::chrono::seconds(1);
-
-}  // namespace
-
-bool writeWithin(std::chrono::milliseconds limit, int target, const std::string& text) {
+/// Writes `text` to a file descriptor. Returns false if `limit` passes before all of it is written.
+inline bool writeWithin(std::chrono::milliseconds limit, int target, const std::string& text) {
   using Clock = std::chrono::steady_clock;
   struct stat status {};
   fstat(target, &status);
@@ -32,8 +30,10 @@ bool writeWithin(std::chrono::milliseconds limit, int target, const std::string&
   const auto deadline = Clock::now() + limit;
   pollfd entry{opened.get() >= 0 ? opened.get() : target, POLLOUT, 0};
   for (std::size_t written = 0; written < text.size();) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    const int ready = poll(&entry, 1, left > 0 ? static_cast<int>(left) : 0);
+    const auto left = deadline - Clock::now();
+    const auto whole = std::chrono::duration_cast<std::chrono::milliseconds>(left);
+    const auto wait = whole.count() + (left > whole ? 1 : 0);
+    const int ready = poll(&entry, 1, wait > 0 ? static_cast<int>(wait) : 0);
     if (ready < 0 && errno == EINTR) {
       continue;
     }
@@ -56,12 +56,17 @@ bool writeWithin(std::chrono::milliseconds limit, int target, const std::string&
   return true;
 }
 
-void say(const std::string& line) noexcept {
+/// Writes a line to stderr. Waits for a reader of stderr for a second at most, and then drops the
+/// line; no later line waits until one has been written. Drops the line, too, if there is no
+/// memory. Any thread may call it, without a mutex.
+inline void say(const std::string& line) noexcept {
+  constexpr std::chrono::milliseconds kLongestLine = std::chrono::seconds(1);
   static std::atomic<bool> stuck{false};
-  quietly([&line] {
+  try {
     const auto limit = stuck ? std::chrono::milliseconds::zero() : kLongestLine;
     stuck = !writeWithin(limit, STDERR_FILENO, "switchml: " + line + "\n");
-  });
+  } catch (...) {  // no memory
+  }
 }
 
 }  // namespace switchml_delegate
