@@ -27,8 +27,12 @@ HELD = []  # backends that are kept until the case has returned
 
 
 def start(init_method="env://", backend=BACKEND):
-    place = {"init_method": init_method, "rank": RANK, "world_size": WORLD}
-    dist.init_process_group(backend, timeout=dt.timedelta(seconds=TIMEOUT), **place)
+    """Make the default group. Its timeout begins when all ranks run, however slowly they start."""
+    limit, patient = (dt.timedelta(seconds=count) for count in (TIMEOUT, max(TIMEOUT, 300)))
+    store, *_ = next(dist.rendezvous(init_method, RANK, WORLD, timeout=patient))
+    store.set_timeout(limit)
+    place = {"store": dist.PrefixStore("default_pg", store), "rank": RANK, "world_size": WORLD}
+    dist.init_process_group(backend, timeout=limit, **place)
 
 
 def default_group():

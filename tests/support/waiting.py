@@ -67,12 +67,16 @@ def descendants(pid: int) -> list[int]:
 
 
 def stacks(pids: Iterable[int]) -> str:
-    """Return where processes and their descendants wait, for the message of a test that hangs."""
+    """Return where processes and their descendants wait, for the message of a test that hangs.
+
+    With the files that each has open.
+    """
     found = []
     for pid in itertools.chain.from_iterable((one, *descendants(one)) for one in pids):
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # it has ended meanwhile
             words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
-            found += [f"process {pid}: {words.decode(errors='replace')}", _stack(pid)]
+            files = (f"{one.name} {one.readlink()}" for one in Path(f"/proc/{pid}/fd").iterdir())
+            found += [f"process {pid}: {words.decode(errors='replace')}", *files, _stack(pid)]
     return "\n".join(found)
 
 
