@@ -82,6 +82,8 @@ the first process of a container it exits with that code.
 def printable(path: bytes) -> str:
     r"""Return a path for messages, with invalid and control characters as \x escapes."""
     shown = path.decode("utf-8", "backslashreplace")
+    if shown.isprintable():
+        return shown
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from support import command, compiler_cache, torch_project
+from support.shared import once
+from support.simulator import installed_prefix
 from support.torch_project import Project
 from support.waiting import ENOUGH, read_rest, read_until
+
+LOCK = "conda-lock.yml"
 
 
 @dataclass(frozen=True)
@@ -107,11 +112,33 @@ def environment(**env: str) -> dict[str, str]:
 
 def make_parts(root: Path, client: Path) -> Site:
     """Make the inputs of builds in a directory, with a copy of a client library."""
+    project, lock = _make_inputs(root)
+    return _site(root, project, lock, client)
+
+
+def make_site(factory: pytest.TempPathFactory) -> Site:
+    """Return a site of its own, with inputs that are made once for all processes."""
+
+    def make(directory: Path) -> None:
+        project, _ = _make_inputs(directory)
+        (directory / "project.json").write_text(json.dumps(astuple(project), default=str))
+
+    made = once(factory, "build-inputs", make)
+    mirror, pin_file, *commits = json.loads((made / "project.json").read_text())
+    project = Project(Path(mirror), Path(pin_file), *commits)
+    return _site(factory.mktemp("build"), project, made / LOCK, installed_prefix(factory))
+
+
+def _make_inputs(root: Path) -> tuple[Project, Path]:
     pytest.importorskip("conda_lock", reason="needs Python 3.10 and the extra `env`")
     project = torch_project.make(root / "project")
     file = torch_project.make_environment(root / "environment")
-    lock = root / "conda-lock.yml"
+    lock = root / LOCK
     made = command.run("env", "lock", "-f", file, "-o", lock, "--cache", root / "cache")
     assert made.returncode == 0, made.stderr
+    return project, lock
+
+
+def _site(root: Path, project: Project, lock: Path, client: Path) -> Site:
     (root / "first").mkdir()
     return Site(root / "first" / "place", project, lock, shutil.copytree(client, root / "client"))

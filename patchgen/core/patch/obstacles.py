@@ -28,19 +28,21 @@ def find(root: str, path: str) -> Obstacle | None:
     Raises:
         FileError: a directory cannot be searched.
     """
-    for end in (index for index, letter in enumerate(path) if letter == "/"):
-        mode = find_mode(os.path.join(root, path[:end]))
+    end = path.find("/")
+    while end != -1:
+        directory = path[:end]
+        mode = find_mode(f"{root}/{directory}")
         if mode is None:
             return None
         if stat.S_ISLNK(mode):
             detail = "is a symbolic link; put the directory itself there"
-            return Obstacle(path[:end], detail, is_link=True)
+            return Obstacle(directory, detail, is_link=True)
         if not stat.S_ISDIR(mode):
-            return Obstacle(path[:end], "is not a directory; move it away", is_link=False)
+            return Obstacle(directory, "is not a directory; move it away", is_link=False)
+        end = path.find("/", end + 1)
     return None
 
 
-@file_errors()
 def find_mode(path: str) -> int | None:
     """Return the type and mode of a path, or of a symbolic link itself; None if nothing is there.
 
@@ -54,3 +56,6 @@ def find_mode(path: str) -> int | None:
     except PermissionError as error:
         above = paths.printable(os.path.dirname(path))
         raise FileError(f"{above}: {error.strerror}; chmod u+rx") from error
+    except OSError:
+        with file_errors():
+            raise

@@ -116,6 +116,7 @@ def new_paths(pin: Pin) -> tuple[str, ...]:
     return (*_find_sources(pin.source_dir), _PYTHON, flags_path(pin))
 
 
+@functools.lru_cache
 def _find_sources(source_dir: str) -> dict[str, str]:
     """Return which file of `templates/` is at each path of `compiled_files`."""
     top = os.path.join(DIRECTORY, "delegate")

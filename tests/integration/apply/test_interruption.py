@@ -16,7 +16,7 @@ from support import programs
 from support.trees import Tree
 from support.waiting import read_rest, read_until
 
-from patchgen.core.patch import state
+from patchgen.core.patch import render, state
 from patchgen.core.patch import tree as trees
 from patchgen.core.patch.state import FileKind, Overall
 from patchgen.options import resolve
@@ -37,8 +37,6 @@ def kills(tree: Tree) -> Iterator[subprocess.Popen[str]]:
 def test_a_kill_at_any_step_is_named_and_fixed(
     tree: Tree, kills: subprocess.Popen[str], command: str, name: str
 ) -> None:
-    assert kills.stdin is not None
-    assert kills.stdout is not None
     known = (tree.pin,)
     ways: dict[str, Callable[[], object]] = {
         "apply": lambda: trees.apply(str(tree.root), resolve({}, {}, "/"), known),
@@ -47,38 +45,58 @@ def test_a_kill_at_any_step_is_named_and_fixed(
     clean = tree.contents()
     ways["apply"]()
     patched = tree.contents()
+    results = {"apply": patched, "revert": clean}
+    back = "revert" if command == "apply" else "apply"
+    ways[back]()
     seen = set()
-    # Most steps write or replace a file, and are alike: a kill comes after each third of them, an
-    # exception less often.
-    for at in range(1, 1000, 3 if name == "SIGKILL" else 13):
-        ways["revert" if command == "apply" else "apply"]()
-        start = clean if command == "apply" else patched
-        assert tree.contents() == start
-        kills.stdin.write(f"{at} {command} {name}\n")
-        kills.stdin.flush()
-        code = int(kills.stdout.readline())
-        if code == 0:
-            break
+    last, steps = kill_steps(tree, command)
+    for turn, at in enumerate(steps):
+        assert tree.contents() == results[back]
+        code = kill(kills, at, command, name)
         assert code == (130 if name == "SIGINT" else -signal.SIGKILL)
-        left = state.inspect(str(tree.root), known)
+        left, whole = state.inspect(str(tree.root), known), tree.contents() in (clean, patched)
         kinds, found = {file.kind for file in left.files}, left.overall
         # Hooks without their files would build something else than torch, patched or not.
         assert not kinds >= {FileKind.POST, FileKind.ABSENT}
-        assert (found is Overall.PARTLY) == (tree.contents() not in (clean, patched))
-        if name == "SIGINT":
-            assert tree.contents() in (clean, patched)
+        assert (found is Overall.PARTLY) != whole
+        assert whole or name != "SIGINT"
         assert found in {Overall.CLEAN, Overall.PATCHED, Overall.PARTLY}
         if found is Overall.PARTLY and found not in seen:
             assert "revert" in tree.run("status", code=3)
         seen.add(found)
-        ways["revert"]()
-        assert tree.contents() == clean
-        ways["apply"]()
-        assert tree.contents() == patched
-    else:
-        pytest.fail("the run never ended by itself")
-    assert at > 6
+        fix = ("revert", "apply")[turn % 2]
+        ways[fix]()
+        assert tree.contents() == results[fix]
+        if fix != back:
+            ways[back]()
+    assert kill(kills, last + 1, command, name) == 0, "there are more steps"
+    assert tree.contents() == results[command]
     assert (Overall.PARTLY in seen) == (name == "SIGKILL")
+
+
+def kill_steps(tree: Tree, command: str) -> tuple[int, list[int]]:
+    """Return the number of steps of a command, and those after which it is killed.
+
+    A step writes, replaces or removes a file. The files that are added are alike, so a kill comes
+    after some of them only. It comes after each replacement of a hooked file.
+    """
+    hooked, added = len(tree.pin.files), len(render.new_paths(tree.pin))
+    if command == "apply":
+        last = 2 * (hooked + added)
+        replacements = range(last - hooked, last + 1)
+    else:
+        last = 2 * hooked + added
+        replacements = range(hooked, 2 * hooked + 1)
+    return last, sorted({*range(1, last + 1, 16), *replacements})
+
+
+def kill(kills: subprocess.Popen[str], at: int, command: str, name: str) -> int:
+    """Run a command that gets a signal after a step, and return its exit code."""
+    assert kills.stdin is not None
+    assert kills.stdout is not None
+    kills.stdin.write(f"{at} {command} {name}\n")
+    kills.stdin.flush()
+    return int(kills.stdout.readline())
 
 
 def test_two_at_once(tree: Tree) -> None:

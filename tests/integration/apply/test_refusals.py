@@ -168,27 +168,40 @@ def test_status_of_a_file(tree: Tree) -> None:
     assert message == f"error: {tree.pin_file}: neither a directory, nor a python or wheel\n"
 
 
+def added(tree: Tree) -> list[tuple[str, ...]]:
+    """Return files that the patch adds: one of each kind alone, and all together."""
+    paths = render.new_paths(tree.pin)
+    kinds = {os.path.splitext(path)[1]: path for path in paths}
+    return [*((path,) for path in kinds.values()), paths]
+
+
 def test_a_foreign_file_at_a_new_file_s_place(tree: Tree) -> None:
-    for path in render.new_paths(tree.pin):
-        (tree.root / path).parent.mkdir(parents=True, exist_ok=True)
-        (tree.root / path).write_text("mine\n")
+    for foreign in added(tree):
+        for path in foreign:
+            (tree.root / path).parent.mkdir(parents=True, exist_ok=True)
+            (tree.root / path).write_text("mine\n")
         for command in ("apply", "revert"):
             message = tree.run(command, code=3)
-            assert path in message
-            assert (tree.root / path).read_text() == "mine\n"
+            for path in foreign:
+                assert f"{path}: " in message
+                assert (tree.root / path).read_text() == "mine\n"
         assert tree.state() == "foreign edits"
-        (tree.root / path).unlink()
+        for path in foreign:
+            (tree.root / path).unlink()
 
 
 def test_an_edited_new_file_is_not_removed(tree: Tree) -> None:
     tree.run("apply", *FLAGS)
-    for path in render.new_paths(tree.pin):
-        ours = (tree.root / path).read_bytes()
-        (tree.root / path).write_bytes(ours + b"# mine\n")
+    ours = tree.contents()
+    for edited in added(tree):
+        for path in edited:
+            (tree.root / path).write_bytes(ours[path] + b"# mine\n")
         before = tree.contents()
-        assert path in tree.run("revert", code=3)
+        message = tree.run("revert", code=3)
+        assert all(f"{path}: " in message for path in edited)
         assert tree.contents() == before
-        (tree.root / path).write_bytes(ours)
+        for path in edited:
+            (tree.root / path).write_bytes(ours[path])
     tree.run("revert")
 
 

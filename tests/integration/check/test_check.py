@@ -21,7 +21,7 @@ from patchgen.core.patch import patches, pins
 from patchgen.core.wheel import conda
 from patchgen.core.wheel.check import ACCEPTABLE, link, programs
 from patchgen.core.wheel.check.advice import of_lock, relock
-from patchgen.core.wheel.check.facts import Facts, find_facts
+from patchgen.core.wheel.check.facts import Facts, find_client, find_facts
 from patchgen.core.wheel.conda import marker
 from patchgen.core.wheel.payload import enclosure
 from patchgen.core.wheel.request import BuildRequest
@@ -125,12 +125,17 @@ def begun(work: Path) -> str:
     return str(work)
 
 
-def find(tmp_path: Path, python: str = SYSTEM, **given: float) -> Facts:
-    """Facts of the environment of this process."""
+def request_build(tmp_path: Path) -> BuildRequest:
+    """Request a build in the environment of this process."""
     options = resolve({}, {}, str(tmp_path))
     work, environ = str(tmp_path / "work"), dict(os.environ)
-    request = BuildRequest(patches.make(options, RELEASE), work, "", python, "", "", environ)
-    return find_facts(request, **given)
+    return BuildRequest(patches.make(options, RELEASE), work, "", SYSTEM, "", "", environ)
+
+
+def find(tmp_path: Path) -> Facts:
+    """Return facts of the environment of this process. Only what a row needs is asked."""
+    request = request_build(tmp_path)
+    return Facts(request, find_client(request.options), None)
 
 
 def problems(rows: dict[str, dict[str, Any]], name: str) -> list[str]:
@@ -449,7 +454,7 @@ def test_a_program_that_hangs_is_waited_for_and_ended(
 ) -> None:
     started = script(tmp_path / "cmake", HANGS).with_suffix(".pid")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    facts = find(tmp_path, limit=2)
+    facts = find_facts(request_build(tmp_path), limit=2)
     row = programs.check_cmake(facts)
     assert row.problems[0] == f"{tmp_path}/cmake --version: no answer in 2 s"
     (libraries,) = link.check_libraries(facts)

@@ -65,16 +65,21 @@ def solve(file: Path, channels: Path | None, directory: Path) -> Solved:
     return Solved({one.name: one for one in lockfile.read(str(output)).packages})
 
 
-@pytest.fixture(scope="module", params=FILES)
-def solved(
-    request: pytest.FixtureRequest, channels: Path | None, tmp_path_factory: pytest.TempPathFactory
-) -> Solved:
-    return solve(REPOSITORY / request.param, channels, tmp_path_factory.mktemp("lock"))
-
-
 @pytest.fixture(scope="module")
-def gpu(channels: Path | None, tmp_path_factory: pytest.TempPathFactory) -> Solved:
-    return solve(REPOSITORY / FILES[0], channels, tmp_path_factory.mktemp("gpu"))
+def shipped(channels: Path | None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Solved]:
+    return {
+        name: solve(REPOSITORY / name, channels, tmp_path_factory.mktemp("lock")) for name in FILES
+    }
+
+
+@pytest.fixture(params=FILES)
+def solved(request: pytest.FixtureRequest, shipped: dict[str, Solved]) -> Solved:
+    return shipped[request.param]
+
+
+@pytest.fixture
+def gpu(shipped: dict[str, Solved]) -> Solved:
+    return shipped[FILES[0]]
 
 
 def test_no_package_stands_for_one_of_the_system(solved: Solved) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from support import build
 from support.build import Site
-from support.simulator import installed_prefix
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """Parts of a build, and nothing built."""
-    return build.make_parts(tmp_path_factory.mktemp("build"), installed_prefix(tmp_path_factory))
+    return build.make_site(tmp_path_factory)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +29,17 @@ def fetched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given = ("--pytorch", project.pin_file, "--mirror", project.mirror)
     made = command.run("source", "-o", root / "work" / "source", *given)
     assert made.returncode == 0, made.stderr
+    planned = plan(root, root / "work")
+    assert planned.returncode in (0, 6), planned.stderr
     return root
+
+
+def plan(root: Path, work: Path) -> subprocess.CompletedProcess[str]:
+    """Plan a build of the project in `root`."""
+    project = root / "project"
+    given: list[str | Path] = ["--pytorch", project / "pin.json", "--mirror", project / "served"]
+    given += ["--python", torch_project.PYTHON, "--work", work]
+    return command.run("build", "--dry-run", *given, env={**os.environ, "CMAKE_GENERATOR": ""})
 
 
 def remove(*patterns: str) -> Callable[[Path], None]:
@@ -61,21 +72,19 @@ def test_what_to_remove_is_named(
 ) -> None:
     shutil.copytree(fetched / "work", tmp_path / "work", symlinks=True)
     source = tmp_path / "work" / "source"
-    (pin_file,) = (fetched / "project").glob("*.json")
-    given = ["build", "--dry-run", "--pytorch", str(pin_file), "--python", torch_project.PYTHON]
-    given += ["--work", str(source.parent), "--mirror", str(fetched / "project" / "served")]
-    environ = {**os.environ, "CMAKE_GENERATOR": ""}
-    before = command.run(*given, env=environ)
-    assert before.returncode in (0, 6), before.stderr
     clean(source)
-    done = command.run(*given, env=environ)
+    done = plan(fetched, source.parent)
     assert done.returncode == 3, done.stdout + done.stderr
     *wrong, why, advice = done.stderr.splitlines()
     assert 1 <= len(wrong) <= 6
     assert why.startswith(f"{source} is made by the build, but services such as systemd-tmpfiles")
     assert advice.endswith(f"it is made again: rm -rf {source}")
-    shutil.rmtree(source)
-    assert command.run(*given, env=environ).returncode in (0, 6)
+
+
+def test_without_a_source_a_build_can_be_planned(fetched: Path, tmp_path: Path) -> None:
+    """As after the command that is advised where a source has lost files."""
+    (tmp_path / "work").mkdir()
+    assert plan(fetched, tmp_path / "work").returncode in (0, 6)
 
 
 def test_an_environment_that_has_lost_files_is_made_again(
