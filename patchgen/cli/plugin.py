@@ -25,10 +25,11 @@ def plugin() -> None:
 
 def _prepare(variables: Variables, python: str, cache: str | None) -> PluginRequest:
     """Probe the torch of an interpreter, and find the client library."""
-    from patchgen.extras.install.plugin import PluginRequest
+    from patchgen.extras.install.plugin import PluginRequest, target
 
     options, directory = variables.read(), params.cache(cache)
     torch = params.torch_of(python)
+    target.inspect(torch, os.environ)  # a torch without its headers is refused before any build
     library = variables.find_library(options, directory)
     return PluginRequest(library, torch, directory, os.environ)
 

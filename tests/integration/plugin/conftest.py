@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.device import device
+from support.device import clang, device, probed
 from support.launcher import Launcher
 from support.prometheus import programs
 from support.torch import Plugin, torch_launcher

@@ -59,17 +59,21 @@ def probed(python: Path) -> Torch:
     return probe_torch(str(python), os.environ).require_gloo()
 
 
-def test_headers_in_the_prefix_compile(python: Path, torch: Path) -> None:
+def test_headers_in_the_prefix_are_included(python: Path, torch: Path) -> None:
+    """And no others: the compiler finds all that the plugin includes there."""
     include = move_headers(python, located(torch) / "include")
     say(python, FLAGS + CONDA)
     found = probed(python)
     assert found.include_dirs == [str(include), str(include / "torch/csrc/api/include")]
     standard = target.inspect(found, {}).standard
-    command = [GRAFT["CXX"], "-x", "c++", f"-std=c++{standard}", "-fsyntax-only", "-w", "-"]
+    command = [GRAFT["CXX"], "-x", "c++", f"-std=c++{standard}", "-M", "-"]
     for directory in (*found.include_dirs, found.python_include):
         command += ["-isystem", directory]
-    compiled = subprocess.run(command, input=USER, text=True, capture_output=True, check=False)
-    assert compiled.returncode == 0, compiled.stderr
+    done = subprocess.run(command, input=USER, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    used = [path for path in done.stdout.split() if re.search(r"/(ATen|c10|torch)/", path)]
+    assert len(used) > 100
+    assert [path for path in used if not path.startswith(f"{include}/")] == []
 
 
 @pytest.mark.skipif(not DEBIAN.exists(), reason="apt-get install libtorch-dev")
@@ -83,6 +87,7 @@ def test_headers_of_another_torch_are_refused(python: Path, extensions: str) -> 
     assert done.returncode == 4
     # Debian 12's and 13's.
     assert re.search(r"those of torch (1\.13|2\.6)\.0; install that torch again", done.stderr)
+    assert "compiling" not in done.stderr
 
 
 def test_another_torchs_headers_in_a_variable(torch: Path, tmp_path: Path) -> None:

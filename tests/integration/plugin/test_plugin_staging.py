@@ -34,7 +34,7 @@ from support.staging_faults import (
 from support.waiting import captured
 
 from patchgen.core.patch import render
-from patchgen.core.torch import Torch, probe_torch
+from patchgen.core.torch import Torch
 from patchgen.extras.install.plugin import project, target
 from patchgen.options import resolve
 
@@ -64,7 +64,7 @@ class Explored:
     wrong: str
 
 
-def compiled(torch: Torch, scratch: Path) -> Path:
+def compiled(torch: Torch, clang: list[str], scratch: Path) -> Path:
     """All variants in one program, for the compiler takes far longer than the program."""
     wanted = replace(target.inspect(torch, {}), flight_recorder=False)
     files = project.sources(resolve({}, {}, "/nowhere"), wanted)
@@ -79,9 +79,11 @@ def compiled(torch: Torch, scratch: Path) -> Path:
     (scratch / "all_sources.inc").write_text("".join(included))
     table = ", ".join(f'"{name}"' for name in VARIANTS)
     (scratch / "variants.inc").write_text(f"const std::vector<std::string> kVariants{{{table}}};\n")
+    # Headers that were precompiled without the sanitizer are refused.
+    sanitized = ["clang++", *SANITIZED, *compile_options(torch), "-pthread"]
     compiler = [
-        "clang++", *(SANITIZED if SANITIZER else []), *compile_options(torch),
-        "-pthread", "-Wall", "-Wextra", "-Werror", "-Wthread-safety", '-DSWITCHML_PLUGIN_DIGEST=""',
+        *(sanitized if SANITIZER else clang), "-Wall", "-Wextra", "-Werror", "-Wthread-safety",
+        '-DSWITCHML_PLUGIN_DIGEST=""',
     ]  # fmt: skip
     shared = ["-shared", "-fPIC", str(STAGING / "cuda.cpp"), "-o", str(scratch / "libc10_cuda.so")]
     program = [
@@ -95,13 +97,8 @@ def compiled(torch: Torch, scratch: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def probed(torch: Path) -> Torch:
-    return probe_torch(str(torch), os.environ).require_gloo()
-
-
-@pytest.fixture(scope="module")
-def program(probed: Torch, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled(probed, tmp_path_factory.mktemp("staging"))
+def program(probed: Torch, clang: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(probed, clang, tmp_path_factory.mktemp("staging"))
 
 
 def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -33,11 +33,21 @@ def test_an_unchanged_script_on_three_ranks(
     assert [rank["report"]["fallbacks"]["group"] for rank in report["ranks"][:2]] == [1, 1]
 
 
+ONE_SUM = """
+import torch, torch_switchml
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+dist.all_reduce(torch.ones(3))
+dist.destroy_process_group()
+"""
+
+
 def test_another_sitecustomize_in_front(plugin: Plugin, tmp_path: Path) -> None:
     """As that of opentelemetry-instrument, which runs no other one."""
     (tmp_path / "front").mkdir()
     (tmp_path / "front" / "sitecustomize.py").touch()
-    (tmp_path / "train.py").write_text("import torch_switchml\n" + programs.read("unchanged"))
+    (tmp_path / "train.py").write_text(ONE_SUM)
     front = ["env", "sh", "-c", 'PYTHONPATH=front:$PYTHONPATH exec "$0" train.py']
     run = [sys.executable, "-m", "patchgen", "run", "--require", "--workers", "2"]
     done = captured([*run, "--torch", plugin.python, "--", *front, plugin.python], cwd=tmp_path)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support import real_client, switch_program
-from support.device import device
+from support.device import clang, device, probed
 from support.real import LabLauncher
 from support.shared import once
 from support.sml_controller import make_controller
