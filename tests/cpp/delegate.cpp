@@ -1290,6 +1290,10 @@ int main(int argc, char** argv) {
     std::puts("ok");
     return 0;
   }
+  if (argc > 2 && argv[1] == std::string("refusal")) {
+    printRefusal(argv[2], argc > 3);
+    return 0;
+  }
   check(argc == 6, "usage: delegate SCENARIO RANK SIZE STORE TIMEOUT_MS");
   const milliseconds timeout(std::atoi(argv[5]));
   const char* const limit = std::getenv("SWITCHML_TIMEOUT_MS");

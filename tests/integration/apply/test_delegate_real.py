@@ -49,7 +49,7 @@ PAUSE = """
 
 
 def build(directory: Path, simulator_home: Home, *, job_end: bool = True) -> None:
-    """Compile the programs for a library with or without its fix `job-end`.
+    """Compile the program for a library with or without its fix `job-end`.
 
     The mark of the library is what the environment says, and how long a thread pauses that has let
     its turn go.
@@ -81,8 +81,6 @@ def build(directory: Path, simulator_home: Home, *, job_end: bool = True) -> Non
     )
     sources = [CPP / "delegate.cpp", unite(directory)]
     compiled("delegate", sources, home, directory, "clang++", *macros, *FAULTS)
-    if job_end:  # which changes no refusal
-        compiled("refusal", [CPP / "refusal.cpp"], home, directory, "clang++", *macros)
 
 
 @pytest.fixture(scope="session")
@@ -107,7 +105,7 @@ def group_lines(built: Path, scratch: Path, *, all_sizes: bool = False, **given:
     values = {**DPDK, "timeout": 1000, **{k: v for k, v in given.items() if not k.isupper()}}
     config = scratch / "switchml.cfg"
     config.write_text(with_values((built / "switchml.cfg").read_text(), values))
-    command = [str(built / "refusal"), str(config), *(["all"] if all_sizes else [])]
+    command = [str(built / "delegate"), "refusal", str(config), *(["all"] if all_sizes else [])]
     done = captured(command, env=environment(env), check=True, cwd=scratch)
     return done.stdout.splitlines()
 
