@@ -48,7 +48,7 @@ PAUSE = """
 """
 
 
-def build(directory: Path, simulator_home: Home, *, job_end: bool = True) -> None:
+def build(directory: Path, simulator_home: Home, scenarios: Path, *, job_end: bool = True) -> None:
     """Compile the program for a library with or without its fix `job-end`.
 
     The mark of the library is what the environment says, and how long a thread pauses that has let
@@ -79,19 +79,37 @@ def build(directory: Path, simulator_home: Home, *, job_end: bool = True) -> Non
         "-DTIMEOUTS",
         '-DSWITCHML_DELEGATE_CLIENT=std::getenv("MARK")',
     )
-    sources = [CPP / "delegate.cpp", unite(directory)]
+    sources = [scenarios, unite(directory)]
     compiled("delegate", sources, home, directory, "clang++", *macros, *FAULTS)
 
 
 @pytest.fixture(scope="session")
-def built(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return once(tmp_path_factory, "delegate-real", lambda path: build(path, simulator_home))
+def scenarios(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The object of delegate.cpp, which includes nothing of the library."""
+
+    def make(directory: Path) -> None:
+        render(directory)
+        options = ("clang++", "-O0", "-c", "-Wno-unused-command-line-argument")
+        home = simulator_home.prefix
+        compiled("delegate.o", [CPP / "delegate.cpp"], home, directory, *options)
+
+    return once(tmp_path_factory, "delegate-scenarios", make) / "delegate.o"
 
 
 @pytest.fixture(scope="session")
-def without_job_end(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(simulator_home: Home, scenarios: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(directory: Path) -> None:
-        build(directory, simulator_home, job_end=False)
+        build(directory, simulator_home, scenarios)
+
+    return once(tmp_path_factory, "delegate-real", make)
+
+
+@pytest.fixture(scope="session")
+def without_job_end(
+    simulator_home: Home, scenarios: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    def make(directory: Path) -> None:
+        build(directory, simulator_home, scenarios, job_end=False)
 
     return once(tmp_path_factory, "delegate-without-job-end", make)
 
