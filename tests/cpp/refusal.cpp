@@ -1,25 +1,24 @@
-// Prints the reason why the delegate refuses the configuration in a file, or else its terms for the
-// other ranks. With a second argument, instead: a line for every num_workers that is
-// refused, from 2 on.
+// What the delegate refuses of a configuration.
+#include <switchml/config.h>
+
 #include <cstdint>
 #include <iostream>
 #include <string>
 
-#define SWITCHML_DELEGATE_DIGEST ""  // of the sources; no rank is there to compare it
-#include "join/config.cpp"
-#include "parts.cpp"
+#include "check.hpp"
+#include "join/config.hpp"
+#include "join/settings.hpp"
+#include "threads.hpp"
 
-int main(int argc, char** argv) {
+void printRefusal(const char* path, bool allSizes) {
   switchml::Config config;
-  if (argc < 2 || !config.LoadFromFile(argv[1])) {
-    return 2;
-  }
-  if (argc == 2) {
+  check(config.LoadFromFile(path), "a configuration");
+  if (!allSizes) {
     switchml_delegate::Settings settings;
     auto wrong = settings.read();
     wrong = wrong.empty() ? switchml_delegate::reasonUnusable(config) : wrong;
     std::cout << (wrong.empty() ? switchml_delegate::termsOf(config, settings) : wrong) << "\n";
-    return 0;
+    return;
   }
   for (std::uint32_t workers = 2; workers <= UINT16_MAX; ++workers) {
     config.general_.num_workers = static_cast<std::uint16_t>(workers);
@@ -27,5 +26,4 @@ int main(int argc, char** argv) {
       std::cout << workers << ": " << wrong << "\n";
     }
   }
-  return 0;
 }

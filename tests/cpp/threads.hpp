@@ -11,3 +11,7 @@ void checkThreads(bool forks);
 
 /// The same for the states of the delegate's classes.
 void checkStates();
+
+/// Prints why the delegate refuses the configuration in a file, or else its terms. For all sizes,
+/// prints a line for each num_workers that it refuses.
+void printRefusal(const char* path, bool allSizes);

@@ -27,6 +27,23 @@ CHECKED = ("-Wthread-safety",)
 """What clang alone knows: that a thread holds the mutex of what it reads or writes."""
 ALONE = '-DSWITCHML_DELEGATE_DIGEST="alone"'
 """The digest in a program of the delegate's parts."""
+PARTS = {
+    "failover": (
+        "base/text", "recover/counters", "recover/failover", "recover/resume", "recover/ring",
+        "recover/transfer",
+    ),
+    "filling": (
+        "base/file", "base/result_within", "base/text", "host/addresses", "host/cards",
+        "host/cores", "host/names", "host/process_cores", "host/processes", "host/reserved_cores",
+        "host/substitution", "join/eal_options",
+    ),
+    "heartbeat": ("recover/heartbeat", "recover/transfer"),
+    "metrics": (
+        "base/file", "base/text", "join/settings", "report/histogram", "report/metrics_file",
+        "report/metrics_page",
+    ),
+}  # fmt: skip
+"""The sources that a program of the delegate's parts consists of, but for its test."""
 LINK = ("-lswitchml-client", "-lglog", "-lboost_program_options", "-pthread")
 MARKS = """\
 #ifndef SWITCHML_DELEGATE_CLIENT
@@ -92,7 +109,7 @@ def unite(directory: Path) -> Path:
     The test of the whole delegate stays apart: as in a torch, the linker takes functions of both
     from the first.
     """
-    tests = (CPP / f"{name}.cpp" for name in ("linked", "threads", "states"))
+    tests = (CPP / f"{name}.cpp" for name in ("linked", "refusal", "threads", "states"))
     names = ("unity.cpp", *tests)
     unit = directory / "unit.cpp"
     unit.write_text(MARKS + "".join(f'#include "{name}"\n' for name in names))
@@ -112,14 +129,23 @@ def sanitized(factory: pytest.TempPathFactory, name: str) -> Path:
     return once(factory, f"delegate-{name}", make) / "delegate"
 
 
-def compile_alone(name: str, directory: Path, sanitizer: str) -> Path:
-    """Return a program of one source, without a library, in the directory where the C++ is."""
-    out = directory / name
-    flags = [*SANITIZED, SANITIZERS[sanitizer], "-fno-sanitize-recover=all", f"-I{directory}"]
-    sources = [str(CPP / f"{name}.cpp"), str(directory / "parts.cpp")]
-    command = [SANITIZING, *STRICT, *CHECKED, ALONE, *flags, *sources, "-pthread", "-o", str(out)]
+def compile_alone(name: str, directory: Path, *options: str) -> Path:
+    """Return a program without a library, in the directory where the C++ is.
+
+    It is one unit: the test `name`, and of the delegate what it tests.
+    """
+    out, unit = directory / name, directory / f"{name}-alone.cpp"
+    sources = (str(CPP / f"{name}.cpp"), *(f"{part}.cpp" for part in PARTS[name]))
+    unit.write_text("".join(f'#include "{source}"\n' for source in sources))
+    flags = [*STRICT, *SANITIZED, *CHECKED, ALONE, *options, f"-I{directory}"]
+    command = [SANITIZING, *flags, str(unit), "-pthread", "-ldl", "-o", str(out)]
     subprocess.run(command, check=True)
     return out
+
+
+def sanitizing(name: str) -> tuple[str, str]:
+    """Return options of a program that ends with an error when a sanitizer finds one."""
+    return SANITIZERS[name], "-fno-sanitize-recover=all"
 
 
 def compile_mutants(

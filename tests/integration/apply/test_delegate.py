@@ -12,7 +12,15 @@ from pathlib import Path
 
 import pytest
 from support import messages, metrics, unprivileged, waiting
-from support.delegate import BUILDS, GROUP_MS, compile_alone, render, run, sanitized
+from support.delegate import (
+    BUILDS,
+    GROUP_MS,
+    compile_alone,
+    render,
+    run,
+    sanitized,
+    sanitizing,
+)
 from support.waiting import captured
 
 from patchgen.system.ports import free_port
@@ -412,7 +420,7 @@ def test_metrics_file(sanitizer: str, tmp_path: Path) -> None:
     """Its text, how it is replaced while others read it, its thread and its end."""
     render(tmp_path)
     (tmp_path / "pages").mkdir()
-    program = compile_alone("metrics", tmp_path, sanitizer)
+    program = compile_alone("metrics", tmp_path, *sanitizing(sanitizer))
     environ = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1"}
     done = captured([program, str(tmp_path / "pages")], env=environ, timeout=300)
     assert (done.stdout, done.stderr) == ("ok\n", "")
@@ -432,7 +440,7 @@ def test_values_that_a_rank_fills_in(tmp_path: Path) -> None:
     if not Path("/sys/devices/system/cpu/online").exists():
         pytest.skip("needs /sys: OpenMP knows no cores without, and binds no thread")
     render(tmp_path)
-    program = compile_alone("filling", tmp_path, "address")
+    program = compile_alone("filling", tmp_path, *sanitizing("address"))
     device = tmp_path / "sys/bus/pci/devices/0000:81:00.0"
     (device / "net/ens1f0").mkdir(parents=True)
     (device / "local_cpulist").write_text("2-3,6\n")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support import messages
-from support.delegate import ALONE, CPP, GROUP_MS, run
+from support.delegate import CPP, GROUP_MS, compile_alone, run
 from support.locks import RULE, checked, render_checked
 
 SHORT = {"SWITCHML_TIMEOUT_MS": "1000", "SWITCHML_CHUNK_NUMEL": "1000"}
@@ -83,11 +83,7 @@ def test_a_name_is_resolved_in_time(program: Path, tmp_path: Path) -> None:
 def test_no_lock_of_a_part_is_held(name: str, scenarios: tuple[str, ...], tmp_path: Path) -> None:
     """Also without a library, where each message can be late."""
     render_checked(tmp_path)
-    program = tmp_path / name
-    files = (CPP / f"{name}.cpp", CPP / "locks.cpp", tmp_path / "parts.cpp")
-    flags = ["-std=c++17", "-O0", "-Wall", "-Wextra", "-Werror", *RULE, ALONE, f"-I{tmp_path}"]
-    command = ["clang++", *flags, *map(str, files), "-pthread", "-ldl", "-o", str(program)]
-    subprocess.run(command, check=True)
+    program = compile_alone(name, tmp_path, *RULE, str(CPP / "locks.cpp"))
     for scenario in scenarios:
         done = subprocess.run(
             [program, *scenario.split()], capture_output=True, text=True, timeout=240, check=False

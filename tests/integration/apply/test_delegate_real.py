@@ -48,8 +48,8 @@ PAUSE = """
 """
 
 
-def build(directory: Path, simulator_home: Home, *, job_end: bool = True) -> None:
-    """Compile the programs for a library with or without its fix `job-end`.
+def build(directory: Path, simulator_home: Home, scenarios: Path, *, job_end: bool = True) -> None:
+    """Compile the program for a library with or without its fix `job-end`.
 
     The mark of the library is what the environment says, and how long a thread pauses that has let
     its turn go.
@@ -79,21 +79,37 @@ def build(directory: Path, simulator_home: Home, *, job_end: bool = True) -> Non
         "-DTIMEOUTS",
         '-DSWITCHML_DELEGATE_CLIENT=std::getenv("MARK")',
     )
-    sources = [CPP / "delegate.cpp", unite(directory)]
+    sources = [scenarios, unite(directory)]
     compiled("delegate", sources, home, directory, "clang++", *macros, *FAULTS)
-    if job_end:  # which changes no refusal
-        compiled("refusal", [CPP / "refusal.cpp"], home, directory, "clang++", *macros)
 
 
 @pytest.fixture(scope="session")
-def built(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return once(tmp_path_factory, "delegate-real", lambda path: build(path, simulator_home))
+def scenarios(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The object of delegate.cpp, which includes nothing of the library."""
 
-
-@pytest.fixture(scope="session")
-def without_job_end(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(directory: Path) -> None:
-        build(directory, simulator_home, job_end=False)
+        render(directory)
+        options = ("clang++", "-O0", "-c", "-Wno-unused-command-line-argument")
+        home = simulator_home.prefix
+        compiled("delegate.o", [CPP / "delegate.cpp"], home, directory, *options)
+
+    return once(tmp_path_factory, "delegate-scenarios", make) / "delegate.o"
+
+
+@pytest.fixture(scope="session")
+def built(simulator_home: Home, scenarios: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def make(directory: Path) -> None:
+        build(directory, simulator_home, scenarios)
+
+    return once(tmp_path_factory, "delegate-real", make)
+
+
+@pytest.fixture(scope="session")
+def without_job_end(
+    simulator_home: Home, scenarios: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    def make(directory: Path) -> None:
+        build(directory, simulator_home, scenarios, job_end=False)
 
     return once(tmp_path_factory, "delegate-without-job-end", make)
 
@@ -107,7 +123,7 @@ def group_lines(built: Path, scratch: Path, *, all_sizes: bool = False, **given:
     values = {**DPDK, "timeout": 1000, **{k: v for k, v in given.items() if not k.isupper()}}
     config = scratch / "switchml.cfg"
     config.write_text(with_values((built / "switchml.cfg").read_text(), values))
-    command = [str(built / "refusal"), str(config), *(["all"] if all_sizes else [])]
+    command = [str(built / "delegate"), "refusal", str(config), *(["all"] if all_sizes else [])]
     done = captured(command, env=environment(env), check=True, cwd=scratch)
     return done.stdout.splitlines()
 
