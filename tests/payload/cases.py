@@ -28,7 +28,7 @@ HELD = []  # backends that are kept until the case has returned
 
 def start(init_method="env://", backend=BACKEND):
     """Make the default group. Its timeout begins when all ranks run, however slowly they start."""
-    limit, patient = (dt.timedelta(seconds=count) for count in (TIMEOUT, max(TIMEOUT, 300)))
+    limit, patient = (dt.timedelta(seconds=count) for count in (TIMEOUT, max(TIMEOUT, 60)))
     store, *_ = next(dist.rendezvous(init_method, RANK, WORLD, timeout=patient))
     store.set_timeout(limit)
     place = {"store": dist.PrefixStore("default_pg", store), "rank": RANK, "world_size": WORLD}
