@@ -99,6 +99,35 @@ install(EXPORT Caffe2Targets FILE Caffe2Targets.cmake DESTINATION share/cmake/Ca
     },
 }
 SMALL = Path(__file__).parents[1] / "cpp" / "small_delegate.cpp"
+# Of the client library's headers, what SMALL needs. The simulator's own take a second to compile.
+HEADERS = {
+    "common.h": "#define SWITCHML_SIMULATOR 1\n",
+    "context.h": """\
+#pragma once
+#include <iosfwd>
+
+#include "common.h"
+
+namespace switchml {
+
+class Config {
+ public:
+  bool LoadFromFile(std::string path);
+};
+
+class Context {
+ public:
+  static Context& GetInstance();
+  bool Start(Config* config = nullptr);
+
+ private:
+  Context();
+  ~Context();
+};
+
+}  // namespace switchml
+""",
+}
 LIBRARIES = {"v1.7.1": "torch_python", "v1.13.1": "torch_cpu"}
 HOSTILE = "ünï 日本 " + "".join(sorted({*string.punctuation} - {*REFUSED_IN_HOMES, "/"}))
 
@@ -245,6 +274,16 @@ def archive(path: Path, sources: Sequence[str], *flags: str) -> None:
         run("g++", "-fPIC", *flags, "-c", source, "-o", objects[-1])
     path.unlink(missing_ok=True)
     run("ar", "rcs", path, *objects)
+
+
+def with_small_headers(home: Path, simulator: Path) -> Path:
+    """Return a home with the simulator's code and HEADERS."""
+    shutil.copytree(simulator, home, ignore=shutil.ignore_patterns("switchml"))
+    headers = home / "include" / "switchml"
+    headers.mkdir(parents=True)
+    for name, text in HEADERS.items():
+        (headers / name).write_text(text)
+    return home
 
 
 def client(home: Path, simulator: Path, text: str = "", *flags: str) -> Path:

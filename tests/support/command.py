@@ -35,19 +35,21 @@ def run(
     *arguments: str | Path,
     cwd: Path | str | None = None,
     env: Mapping[str, str] | None = None,
+    path: Path | None = None,
     errors: str | None = None,
     limit: float = ENOUGH,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, in the directory and the environment of this process by default.
 
-    Only a hang takes as long as the limit, in seconds.
+    `path` is the PYTHONPATH of the programs that the command starts. Only a hang takes as long as
+    the limit, in seconds.
     """
     directory, environ = str(cwd or Path.cwd()), dict(os.environ if env is None else env)
     given = [os.fspath(argument) for argument in arguments]
-    if (
-        not _early(environ) <= _early(_ENVIRON)
-        or threading.current_thread() != threading.main_thread()
-    ):
+    early = not _early(environ) <= _early(_ENVIRON)
+    if path is not None:
+        environ["PYTHONPATH"] = str(path)
+    if early or threading.current_thread() != threading.main_thread():
         return subprocess.run(
             [*START, *given], cwd=directory, env=environ, stdin=subprocess.DEVNULL, text=True,
             errors=errors, capture_output=True, check=False, timeout=limit,

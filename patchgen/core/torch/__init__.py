@@ -246,18 +246,23 @@ def _read_torch(answers: Interpreter) -> Torch | None:
 
 
 def probe_torch(
-    python: str, environ: Mapping[str, str], *, limit: float = IMPORT_LIMIT
+    python: str,
+    environ: Mapping[str, str],
+    *,
+    headers: bool = True,
+    limit: float = IMPORT_LIMIT,
 ) -> Installed:
     """Import the torch of an interpreter, and ask it for its support of SwitchML.
 
     The interpreter first answers without torch, so that a program that never answers is found
-    early.
+    early. Where nothing is compiled, it need not be asked for the directories of torch's headers,
+    which may take another import of half a second.
 
     Raises:
         ToolError: the program cannot be started, or is no Python interpreter.
     """
     interpreter.ask(python, environ, limit=min(limit, LIMIT))
-    program = _call("look_at_torch")
+    program = _call(f"look_at_torch(answer, headers={headers})")
     answers = interpreter.ask(
         python, environ, packages=[TORCH], program=program, flags=("-B",), limit=limit
     )
@@ -270,10 +275,10 @@ def has_hook(python: str, environ: Mapping[str, str]) -> bool:
     Raises:
         ToolError: the program cannot be started, or is no Python interpreter.
     """
-    answers = interpreter.ask(python, environ, program=_call("look_before_import"))
+    answers = interpreter.ask(python, environ, program=_call("look_before_import(answer)"))
     return answers.found.get(probe.HOOK) is not None
 
 
-def _call(function: str) -> bytes:
+def _call(call: str) -> bytes:
     """Return the probe's source, and a call of one of its functions."""
-    return Path(probe.__file__).read_bytes() + f"\n{function}(answer)\n".encode("ascii")
+    return Path(probe.__file__).read_bytes() + f"\n{call}\n".encode("ascii")

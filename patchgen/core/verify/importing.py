@@ -46,7 +46,7 @@ def check(subject: Subject, expected: Expected | None) -> Imported:
     """
     environ = make_environ(subject, {"LD_BIND_NOW": "1"})
     try:
-        installed = probe_torch(subject.interpreter, environ, limit=subject.limit)
+        installed = probe_torch(subject.interpreter, environ, headers=False, limit=subject.limit)
     except NoInterpreter as error:
         return Imported([Check("torch imports", (str(error),))])
     root = installed.root

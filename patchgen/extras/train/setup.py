@@ -84,7 +84,7 @@ def prepare(job: Job, directory: str) -> Setup:
         _LOGGER.info("looking at the torch of %s", python)
         # An installed graft may no longer fit, so it is not loaded where it is not needed.
         environ = {**job.environ, **(_NO_GRAFT if job.variant in {PLUGIN, STOCK} else {})}
-        installed = probe_torch(job.python, environ)
+        installed = probe_torch(job.python, environ, headers=job.variant != STOCK)
     torch = installed.require_gloo()
     variant = choose_variant(installed, job.variant)
     if variant.name == STOCK:
@@ -160,5 +160,5 @@ def _build_setup(variant: str, job: Job, torch: Torch, directory: str) -> Setup:
     title = f"{_BUILT[variant]}, {'built by this command' if new else 'taken from the cache'}"
     report = _SIMULATOR
     if new or job.options is not None:
-        report = probe_torch(job.python, environ).require_report(variant, title)
+        report = probe_torch(job.python, environ, headers=False).require_report(variant, title)
     return Setup(torch, variant, title, environ, report)

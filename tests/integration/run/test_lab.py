@@ -151,8 +151,7 @@ def test_what_cannot_be(
     quick: Path, tmp_path: Path, name: str, words: tuple[str, ...], message: str
 ) -> None:
     given = ["--torch", sys.executable, *(["--", "true"] if name == "run" else [])]
-    environ = {**os.environ, "PYTHONPATH": str(quick)}
-    ran = command.run(name, *words, *given, cwd=tmp_path, env=environ)
+    ran = command.run(name, *words, *given, cwd=tmp_path, path=quick)
     assert ran.returncode == 2
     assert message in ran.stderr
     kept = [path.suffix for path in (tmp_path / "cache").rglob("*") if path.is_file()]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import json
 import os
 import shlex
@@ -17,17 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import programs, quick_torch
+from support import command, programs, quick_torch
 from support.first_process import first
 from support.waiting import ENOUGH, captured, has_ended, until
 
 from patchgen.extras.train.result_text import NOTHING
 
-REPORT = """
-def report():
-    return {"simulator": True, "flags": "", "calls": 2, "bytes": 8, "group": "agreed", "reason": "",
-            "failure": "", "fallbacks": {"dtype": 0, "group": 0}}
-"""
 GROUP = """
 import os, sys
 sys.path.insert(0, {site!r})
@@ -48,21 +42,26 @@ class Runner:
         return self.directory / "scratch"
 
     @property
-    def environ(self) -> dict[str, str]:
+    def variables(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if "SWITCHML_" not in name}
-        return {**kept, "TMPDIR": str(self.scratch), "PYTHONPATH": str(self.site)}
+        return {**kept, "TMPDIR": str(self.scratch)}
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {**self.variables, "PYTHONPATH": str(self.site)}
 
     def command(self, options: str, words: str) -> list[str]:
         """Words of a command in which `python` is the interpreter, and of its options."""
-        run = [sys.executable, "-m", "patchgen", "run", "--report", "report.json"]
+        run = [*command.START, "run", "--report", "report.json", "--cache", "cache"]
         given = words.replace("python", sys.executable)
-        return [*run, "--cache", "cache", *options.split(), "--", *shlex.split(given)]
+        return [*run, *options.split(), "--", *shlex.split(given)]
 
     def __call__(
-        self, options: str, words: str, **given: Any
+        self, options: str, words: str
     ) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
         (self.directory / "report.json").unlink(missing_ok=True)
-        done = captured(self.command(options, words), cwd=self.directory, env=self.environ, **given)
+        given = self.command(options, words)[len(command.START) :]
+        done = command.run(*given, cwd=self.directory, env=self.variables, path=self.site)
         assert "Traceback" not in done.stderr
         report = self.directory / "report.json"
         return done, json.loads(report.read_text()) if report.exists() else {}
@@ -74,7 +73,7 @@ class Runner:
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Runner]:
     runner = Runner(tmp_path, quick_torch.make(tmp_path))
-    (runner.site / "torch" / "distributed" / "switchml.py").write_text(REPORT)
+    (runner.site / "torch" / "distributed" / "switchml.py").write_text(quick_torch.REPORT)
     runner.scratch.mkdir()
     runner.write("train.py", GROUP.format(site=str(runner.site), backend="gloo"))
     runner.write("other/sitecustomize.py", "")
@@ -109,24 +108,27 @@ HIDDEN = [
 REACHED = ["python train.py", "sh -c 'python train.py'", "./wrap python train.py"]
 
 
-@pytest.mark.parametrize("command", HIDDEN)
-def test_ranks_that_the_hook_does_not_reach_are_reported_and_refused(
-    run: Runner, command: str
-) -> None:
-    done, report = run("", command)
-    why = "nothing was reported: the hook of run was not reached in rank 0, rank 1; "
+NOT_REACHED = "nothing was reported: the hook of run was not reached in rank 0, rank 1; "
+
+
+def test_ranks_that_the_hook_does_not_reach_are_reported(run: Runner) -> None:
+    done, report = run("", HIDDEN[0])
     assert (done.returncode, report["code"]) == (0, 0), done.stderr
-    assert f"warning: {why}" in done.stderr
+    assert f"warning: {NOT_REACHED}" in done.stderr
     for word in ("-I", "-E", "-S", "env -i", "sudo", "container", "sitecustomize", "TMPDIR"):
         assert word in done.stderr
-    done, report = run("--require", command)
+
+
+@pytest.mark.parametrize("words", HIDDEN)
+def test_ranks_that_the_hook_does_not_reach_are_refused(run: Runner, words: str) -> None:
+    done, report = run("--require", words)
     assert (done.returncode, report["code"]) == (6, 6), done.stderr
-    assert done.stderr.splitlines()[-1].startswith(f"error: --require: {why}")
+    assert done.stderr.splitlines()[-1].startswith(f"error: --require: {NOT_REACHED}")
 
 
-@pytest.mark.parametrize("command", REACHED)
-def test_ranks_that_the_hook_reaches(run: Runner, command: str) -> None:
-    done, report = run("--require", command)
+@pytest.mark.parametrize("words", REACHED)
+def test_ranks_that_the_hook_reaches(run: Runner, words: str) -> None:
+    done, report = run("--require", words)
     assert (done.returncode, report["delegated"]) == (0, True), done.stderr
 
 
@@ -145,12 +147,12 @@ def test_a_kernel_without_what_is_optional(
 
 
 @pytest.mark.parametrize(
-    "command",
+    "words",
     ["python -c 'import torch.distributed'", "python -c 'import os; os._exit(0)'", "./wrap true"],
 )
-def test_a_program_without_a_group_is_no_failure(run: Runner, command: str) -> None:
+def test_a_program_without_a_group_is_no_failure(run: Runner, words: str) -> None:
     run.write("wrap", f"#!{sys.executable}\n")
-    done, _ = run("--require", command)
+    done, _ = run("--require", words)
     assert done.returncode == 0, done.stderr
     assert f"warning: {NOTHING}: no process group was made" in done.stderr
 
@@ -166,7 +168,7 @@ def test_a_command_that_starts_its_ranks_itself(run: Runner, script: str, option
 
 
 def test_a_group_of_another_backend_does_not_do_where_switchml_is_required(run: Runner) -> None:
-    report = REPORT.replace("agreed", "")
+    report = quick_torch.REPORT.replace("agreed", "")
     (run.site / "torch" / "distributed" / "switchml.py").write_text(report.replace("2", "0"))
     run.write("train.py", GROUP.format(site=str(run.site), backend="mpi"))
     done, _ = run("--require", "python train.py")
@@ -175,12 +177,19 @@ def test_a_group_of_another_backend_does_not_do_where_switchml_is_required(run: 
 
 
 def test_groups_that_delegate_nothing_do_not_do_where_switchml_is_required(run: Runner) -> None:
-    report = REPORT.replace('"calls": 2', '"calls": 0').replace('"dtype": 0', '"op": 1, "dtype": 1')
+    report = quick_torch.REPORT.replace('"calls": 2', '"calls": 0').replace(
+        '"dtype": 0', '"op": 1, "dtype": 1'
+    )
     (run.site / "torch" / "distributed" / "switchml.py").write_text(report)
     done, message = run("--require", "python train.py")
     assert (done.returncode, message["code"]) == (6, 6)
     why = "every allreduce was left to Gloo: 1 by operation, 1 by type"
     assert done.stderr.splitlines()[-1] == f"error: --require: {NOTHING}: {why}"
+
+
+def test_what_is_required_of_the_groups(run: Runner) -> None:
+    done, _ = run("--require", "python -c 'import os; print(os.environ[\"SWITCHML_REQUIRE\"])'")
+    assert done.stdout.count("] 1\n") == 2, done.stderr
 
 
 def test_switchml_is_not_required_of_ranks_without_it(run: Runner) -> None:
@@ -212,12 +221,12 @@ BELOW = [
 
 
 @contextlib.contextmanager
-def saving(run: Runner, command: str) -> Iterator[subprocess.Popen[str]]:
+def saving(run: Runner, words: str) -> Iterator[subprocess.Popen[str]]:
     """A run whose ranks are ready to save."""
     run.write("saves.py", programs.read("saving_rank"))
     run.write("hold", HOLD.format(python=sys.executable))
     with subprocess.Popen(
-        run.command("--variant stock", command), cwd=run.directory, env=run.environ, text=True,
+        run.command("--variant stock", words), cwd=run.directory, env=run.environ, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     ) as running:  # fmt: skip
         ready = [run.directory / f"{rank}.ready" for rank in range(2)]
@@ -243,15 +252,37 @@ def test_signals_that_do_not_end_a_run_go_on_to_its_ranks(run: Runner) -> None:
     assert running.returncode == 0
 
 
-@pytest.mark.parametrize(
-    ("command", "number"),
-    [*itertools.product(BELOW, (signal.SIGINT, signal.SIGTERM)), (BELOW[1], signal.SIGHUP)],
-)
+# In both lists, the last ones differ from those before by their signals only.
+ENDED = [
+    *((words, signal.SIGTERM) for words in BELOW),
+    (BELOW[1], signal.SIGHUP),
+    *((BELOW[place], signal.SIGINT) for place in (0, 5)),
+    *(
+        pytest.param(BELOW[place], signal.SIGINT, marks=pytest.mark.rebuild)
+        for place in (1, 2, 3, 4, 6)
+    ),
+]
+AT_ONCE = [
+    (signal.SIGHUP, signal.SIGINT),
+    (signal.SIGINT, signal.SIGTERM),
+    (signal.SIGTERM, signal.SIGHUP),
+    *(
+        pytest.param(numbers, marks=pytest.mark.rebuild)
+        for numbers in (
+            (signal.SIGINT, signal.SIGHUP),
+            (signal.SIGTERM, signal.SIGINT),
+            (signal.SIGHUP, signal.SIGTERM),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "number"), ENDED)
 def test_ranks_have_time_to_end_below_a_shell(
-    run: Runner, command: str, number: signal.Signals
+    run: Runner, words: str, number: signal.Signals
 ) -> None:
     """Also where a terminal that is closed sends a second signal. Each rank is told once."""
-    with saving(run, command) as running:
+    with saving(run, words) as running:
         running.send_signal(number)
         until(lambda: all((run.directory / f"{rank}.saves").exists() for rank in range(2)), running)
         running.send_signal(signal.SIGHUP)
@@ -260,9 +291,7 @@ def test_ranks_have_time_to_end_below_a_shell(
     assert saved(run, signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
 
 
-@pytest.mark.parametrize(
-    "numbers", [*itertools.permutations((signal.SIGHUP, signal.SIGINT, signal.SIGTERM), 2)]
-)
+@pytest.mark.parametrize("numbers", AT_ONCE)
 def test_ranks_have_time_to_end_after_two_signals_at_once(
     run: Runner, numbers: tuple[signal.Signals, ...]
 ) -> None:
@@ -297,7 +326,8 @@ READS = "import os, sys; print(os.environ['RANK'], sys.stdin.read().split())"
     ("given", "read"), [({"input": "a\nb"}, "['a', 'b']"), ({"stdin": subprocess.DEVNULL}, "[]")]
 )
 def test_the_first_rank_reads_the_input(run: Runner, given: dict[str, Any], read: str) -> None:
-    done, _ = run("--variant stock", f'python -c "{READS}"', **given)
+    command = run.command("--variant stock", f'python -c "{READS}"')
+    done = captured(command, cwd=run.directory, env=run.environ, **given)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == [f"[0] 0 {read}", "[1] 1 []"]
 
@@ -335,12 +365,12 @@ def test_streams_that_are_closed_or_full(run: Runner, streams: str, code: int) -
 
 
 REMOVES = """
-import os, shutil
+import os, shutil, time
 directory = os.path.dirname(os.environ["SWITCHML_RUN"])
 import torch.distributed as dist
 dist.init_process_group("gloo")
 open(os.environ["RANK"] + ".up", "w").close()
-while not (os.path.exists("0.up") and os.path.exists("1.up")): pass
+while not (os.path.exists("0.up") and os.path.exists("1.up")): time.sleep(0.01)
 if os.environ["RANK"] == "1":
     {removes}
     raise SystemExit({code})

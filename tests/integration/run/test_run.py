@@ -221,18 +221,14 @@ def test_configurations_that_do_not_fit(run: Runner, tmp_path: Path) -> None:
     ran = run.grafted(ALLREDUCE, options=(*configs, "--json"))
     assert json.loads(ran.out) == ran.report  # what the ranks write goes to stderr then
     assert ran.err.count("[3.0, 3.0, 3.0, 3.0]") == 2
-    why = messages.OTHER_RANK.format(0, 1)
-    assert why in ran.report["reason"]
+    assert messages.OTHER_RANK.format(0, 1) in ran.report["reason"]
     assert f"warning: {NOTHING}: {ran.report['reason']}" in ran.err
-    ran = run.grafted(ALLREDUCE, options=(*configs, "--require"), code=1)
-    assert "RuntimeError" in ran.err
-    assert why in ran.err
 
 
 def test_a_script_that_starts_its_ranks(run: Runner) -> None:
     ran = run.grafted(programs.read("spawn"), options=("--once",))
-    assert [report["calls"] for report in ran.reports] == [1, 1, 1]
-    assert [rank["world"] for rank in ran.report["ranks"]] == [3, 3, 3]
+    assert [report["calls"] for report in ran.reports] == [1, 1]
+    assert [rank["world"] for rank in ran.report["ranks"]] == [2, 2]
 
 
 def test_the_variables_of_another_launcher(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:

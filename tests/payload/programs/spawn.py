@@ -1,4 +1,4 @@
-"""Spawns three ranks, which sum."""
+"""Spawns two ranks, which sum."""
 
 import os
 
@@ -18,4 +18,4 @@ def work(rank, world):
 
 
 if __name__ == "__main__":
-    mp.spawn(work, (3,), 3)
+    mp.spawn(work, (2,), 2)

@@ -136,8 +136,8 @@ def look_before_import(answer: "Callable[[str, Callable[[], Any]], bool]") -> No
     answer(WHERE, where)
 
 
-def look_at_torch(answer: "Callable[[str, Callable[[], Any]], bool]") -> None:
-    """Import torch, examine it and its support of SwitchML, and end the process."""
+def look_at_torch(answer: "Callable[[str, Callable[[], Any]], bool]", *, headers: bool) -> None:
+    """Import torch, examine it, its support of SwitchML and its `headers`, and end the process."""
     look_before_import(answer)
     done = answer(TORCH, imported)
     answer(HOOK, hook)
@@ -146,5 +146,6 @@ def look_at_torch(answer: "Callable[[str, Callable[[], Any]], bool]") -> None:
             answer(LIBRARY, library)
         if importlib.util.find_spec(PLUGIN) is not None:
             answer(PLUGIN, report(PLUGIN))
-        answer(INCLUDE, include_paths)
+        if headers:
+            answer(INCLUDE, include_paths)
     os._exit(0)  # shutting torch down would take a third of a second

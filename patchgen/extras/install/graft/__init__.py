@@ -164,9 +164,10 @@ def probe_grafted(
     """
     identity = identities.read(library)
     loading = installing.launching(library, directory, environ)
-    installed = found = probe_torch(python, loading)
+    installed = found = probe_torch(python, loading, headers=False)
     if installed.torch is None:  # find out whether the graft is the reason
-        found = probe_torch(python, {**environ, graft_hook.VARIABLE: "0"})
+        plain = {**environ, graft_hook.VARIABLE: "0"}
+        found = probe_torch(python, plain, headers=False)
     unfit = identities.misfit(identity, found.require_gloo().root)
     if unfit:
         raise TreeError(f"{title}: {unfit}")
