@@ -75,9 +75,21 @@ def stacks(pids: Iterable[int]) -> str:
     for pid in itertools.chain.from_iterable((one, *descendants(one)) for one in pids):
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # it has ended meanwhile
             words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
-            files = (f"{one.name} {one.readlink()}" for one in Path(f"/proc/{pid}/fd").iterdir())
-            found += [f"process {pid}: {words.decode(errors='replace')}", *files, _stack(pid)]
+            found += [
+                f"process {pid}: {words.decode(errors='replace')}",
+                *open_files(pid),
+                _stack(pid),
+            ]
     return "\n".join(found)
+
+
+def open_files(pid: int) -> list[str]:
+    """Return what a process has open, by the names in /proc."""
+    found = []
+    for one in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            found.append(os.readlink(one))
+    return found
 
 
 def _stack(pid: int) -> str:

@@ -9,8 +9,7 @@ import socket
 import struct
 import time
 from collections import Counter
-from contextlib import closing, suppress
-from pathlib import Path
+from contextlib import closing
 
 import grpc
 from support.fuzz import FIRST, INPUTS, NUMBERS, spoil
@@ -19,7 +18,7 @@ from support.switch_model import Model, Packet
 from support.switch_program import Switch, Switches
 from support.switch_traces import ADDRESSES
 from support.unprivileged import directory
-from support.waiting import ENOUGH, until
+from support.waiting import ENOUGH, open_files, until
 
 BATCH = 50  # calls at a time; those that wait for others take a moment
 METHODS = (
@@ -157,11 +156,7 @@ def descriptors(switch: Switch) -> Counter[str]:
 
     A file that gRPC has open for a moment is no client's, so only what comes later counts.
     """
-    found = Counter[str]()
-    for one in Path(f"/proc/{switch.process.pid}/fd").iterdir():
-        with suppress(FileNotFoundError):  # closed meanwhile
-            found[os.readlink(one)] += 1
-    return found
+    return Counter(open_files(switch.process.pid))
 
 
 def body(number: int) -> bytes:
