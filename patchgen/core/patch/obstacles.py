@@ -6,7 +6,9 @@ refuses the same.
 
 from __future__ import annotations
 
+import itertools
 import os
+import posixpath
 import stat
 from typing import NamedTuple
 
@@ -28,9 +30,7 @@ def find(root: str, path: str) -> Obstacle | None:
     Raises:
         FileError: a directory cannot be searched.
     """
-    end = path.find("/")
-    while end != -1:
-        directory = path[:end]
+    for directory in itertools.accumulate(path.split("/")[:-1], posixpath.join):
         mode = find_mode(f"{root}/{directory}")
         if mode is None:
             return None
@@ -39,7 +39,6 @@ def find(root: str, path: str) -> Obstacle | None:
             return Obstacle(directory, detail, is_link=True)
         if not stat.S_ISDIR(mode):
             return Obstacle(directory, "is not a directory; move it away", is_link=False)
-        end = path.find("/", end + 1)
     return None
 
 
@@ -49,13 +48,11 @@ def find_mode(path: str) -> int | None:
     Raises:
         FileError: its directory cannot be searched.
     """
-    try:
-        return os.lstat(paths.encode(path)).st_mode
-    except FileNotFoundError:
-        return None
-    except PermissionError as error:
-        above = paths.printable(os.path.dirname(path))
-        raise FileError(f"{above}: {error.strerror}; chmod u+rx") from error
-    except OSError:
-        with file_errors():
-            raise
+    with file_errors():
+        try:
+            return os.lstat(paths.encode(path)).st_mode
+        except FileNotFoundError:
+            return None
+        except PermissionError as error:
+            above = paths.printable(os.path.dirname(path))
+            raise FileError(f"{above}: {error.strerror}; chmod u+rx") from error

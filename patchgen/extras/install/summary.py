@@ -88,7 +88,7 @@ def summarize_python(python: str, environ: Mapping[str, str]) -> Summary:
         ToolError: the program cannot be started, or is not Python.
     """
     own = {name: value for name, value in environ.items() if name != "SWITCHML_REQUIRE"}
-    found = probe_torch(python, own)
+    found = probe_torch(python, own, headers=False)
     version = found.interpreter.version
     if found.is_missing:
         return Summary(python, Condition.NO_TORCH, version)

@@ -209,7 +209,12 @@ def wait_failed(group: Job, ranks: list[int]) -> None:
         assert group[rank].ask("wait") == "FAILED"
 
 
-def submit(group: Job, ranks: list[int], numel: int = 8 * MIB) -> None:
+def submit(group: Job, ranks: list[int], numel: int = MIB) -> None:
+    """Begin three jobs, by default of several times what a worker sends ahead of the others.
+
+    The first of them has begun for all as soon as one worker sends: none is so large that others,
+    which fill theirs later, come after the limit.
+    """
     for rank in ranks:
         for _ in range(3):
             group[rank].ask(f"submit float32 {numel} 1")
