@@ -30,7 +30,6 @@ EXPLAINED = 8  # times what rounding errors were seen to do
 # Calls by Gloo, after which ranks are started again: those that do not return to the switch, and
 # those that do, at calls 64, 128, 256 and 512.
 _UNTIL_STARTED, _UNTIL_RETURNED = 20, 600
-_STARTS = 10.0  # seconds that a rank may take to say who it is
 _POLL = 0.02  # seconds
 
 
@@ -270,7 +269,7 @@ class Chaos:
     @staticmethod
     def _send(attempt: Attempt, victim: int, number: signal.Signals) -> None:
         """Send a rank a signal once it has begun, unless it has ended."""
-        deadline = time.monotonic() + _STARTS
+        deadline = time.monotonic() + HUNG
         while not attempt.send(victim, number) and victim not in attempt.codes:
             if time.monotonic() > deadline:
                 raise Fault(f"HANG: rank {victim} does not start")
