@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
+from support import bill
 from support.torch import Plugin, version_of
 
 from patchgen.core import sbom
@@ -25,11 +24,7 @@ def read(path: str | Path) -> dict[str, dict[str, Any]]:
     with wheel.reading(str(path), TreeError) as opened, zipfile.ZipFile(path) as archive:
         names = [name for name in opened.names if ".dist-info/sboms/" in name]
         texts = {os.path.basename(name): archive.read(name).decode() for name in names}
-    found = {name: json.loads(text) for name, text in texts.items()}
-    for name, text in texts.items():
-        version = SchemaVersion.from_version(found[name]["specVersion"])
-        assert JsonStrictValidator(version).validate_str(text) is None, name
-    return found
+    return {name: bill.checked(text) for name, text in texts.items()}
 
 
 def shared(path: Path, *options: str) -> str:
