@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -127,9 +128,20 @@ def _turn(item: pytest.Item) -> int:
     return min(turns, default=len(LONGEST_FIRST) + path.startswith("unit"))
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return directories that are not there yet, without end.
+
+    `mktemp` looks at all that it has made before, which for some thousand tests takes seconds.
+    """
+    made = tmp_path_factory.mktemp("homes")
+    return (made / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    home = tmp_path_factory.mktemp("home")
+def isolated(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = next(homes)
+    home.mkdir()
     for name in [*os.environ]:
         if name.startswith("GIT_"):
             monkeypatch.delenv(name)
