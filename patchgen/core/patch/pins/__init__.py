@@ -6,6 +6,7 @@ places are found in another release, and what building it needs.
 
 from __future__ import annotations
 
+import functools
 import glob
 import json
 import os
@@ -104,7 +105,7 @@ def from_json(text: str | bytes) -> Pin:
 def _parse(kind: Any, value: Any, where: str) -> Any:  # noqa: ANN401  # any field
     """Return a value of JSON as the type of a field; `where` names the field in messages."""
     if hasattr(kind, "_fields"):
-        hints, members = get_type_hints(kind), _typed(dict, value, where)
+        hints, members = _hints(kind), _typed(dict, value, where)
         for name in [*members, *hints.keys() - kind._field_defaults.keys()]:
             if name not in hints or name not in members:
                 raise ValueError(f"{where}: {name} is {'missing' if name in hints else 'unknown'}")
@@ -115,6 +116,9 @@ def _parse(kind: Any, value: Any, where: str) -> Any:  # noqa: ANN401  # any fie
             _parse(get_args(kind)[0], one, f"{where}[{i}]") for i, one in enumerate(members)
         )
     return _typed(dict if get_origin(kind) else kind, value, where)
+
+
+_hints = functools.cache(get_type_hints)
 
 
 def _typed(kind: type, value: Any, where: str) -> Any:  # noqa: ANN401  # any field
