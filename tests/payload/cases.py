@@ -928,15 +928,21 @@ def same_values(switchml, times, store):
     return result
 
 
-def time_allreduce(switchml, numel, concurrent, rounds, dtype):
-    """Return the seconds of an allreduce, after one round of warm-up."""
+def time_allreduce(switchml, numel, concurrent, rounds, dtype, *, copied=False):
+    """Return the seconds of an allreduce, after one round of warm-up.
+
+    With `copied`, those of an allreduce and of a copy of its sum.
+    """
     start()
     tensors = [torch.ones(numel, dtype=getattr(torch, dtype)) for _ in range(concurrent)]
+    copies = [torch.empty_like(tensor) for tensor in tensors] if copied else []
 
     def once():
         works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
         for work in works:
             work.wait()
+        for copy, tensor in zip(copies, tensors):
+            copy.copy_(tensor)
 
     once()
     dist.barrier()
