@@ -21,7 +21,7 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from support import command, torch_project
-from support.build import Site, environment
+from support.build import HERE, Site, environment
 from support.disks import small
 from support.programs import script
 from support.waiting import ENOUGH, has_ended, read_rest, read_until, until
@@ -32,8 +32,6 @@ from patchgen.system.wheel import SBOM
 
 STAGES = ("lock", "source", "env", "patch", "compile", "wheel", "verify")
 TEST_PROGRAM = "torch/bin/third_party_test"
-HERE = ("--python", "/usr/bin/python3")
-"""Builds without an environment of their own, which takes as long as a failing compilation."""
 
 
 class FirstBuild(NamedTuple):
