@@ -19,6 +19,8 @@ from support.torch_project import Project
 from support.waiting import ENOUGH, read_rest, read_until
 
 LOCK = "conda-lock.yml"
+HERE = ("--python", torch_project.PYTHON)
+"""Builds without an environment of their own, which takes as long as a failing compilation."""
 
 
 @dataclass(frozen=True)

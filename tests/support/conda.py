@@ -152,7 +152,8 @@ class Channel:
             (self.root / subdir).mkdir(parents=True, exist_ok=True)
         for package in packages:
             self.path(package).write_bytes(package.archive())
-        asyncio.run(index_fs(self.root, write_shards=False, force=True))
+        # A compressed index takes a hundred times as long: it is for large channels.
+        asyncio.run(index_fs(self.root, write_zst=False, write_shards=False, force=True))
 
 
 PROGRAM = "from patchgen.__main__ import main; main()"

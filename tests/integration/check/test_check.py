@@ -221,12 +221,13 @@ def test_nothing_is_written(
         return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in paths}
 
     before = state()
-    for library, code in ((home, 0), (client, 6)):
-        for python in (["--python", SYSTEM], []):
-            arguments = [*python, "--dpdk", "--switchml-home", str(library)]
-            check(*arguments, "--work", work, cwd=tmp_path / "cwd", code=code)
-            if code:
-                check(*arguments, "--work", str(none), cwd=tmp_path / "cwd", code=code)
+    for library, python, place, code in (
+        (home, ["--python", SYSTEM], work, 0),
+        (client, [], work, 6),
+        (client, [], str(none), 6),
+    ):
+        arguments = [*python, "--dpdk", "--switchml-home", str(library)]
+        check(*arguments, "--work", place, cwd=tmp_path / "cwd", code=code)
     assert state() == before
     assert list(scratch.iterdir()) == []
     assert not none.exists()

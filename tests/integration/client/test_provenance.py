@@ -71,7 +71,7 @@ def test_it_says_what_the_library_was_made_from(
         assert not (home / name).exists()  # it would be of the library before
 
 
-@pytest.mark.parametrize("flags", [(), ("DEBUG",)])
+@pytest.mark.parametrize("flags", [pytest.param((), marks=pytest.mark.rebuild), ("DEBUG",)])
 def test_another_directory_another_time(
     flags: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

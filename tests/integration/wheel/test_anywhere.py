@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from support import torch_project, unprivileged
-from support.build import Site, environment, make_parts
+from support.build import HERE, Site, environment, make_parts
 from support.simulator import installed_prefix
 from support.waiting import ENOUGH, read_rest, read_until
 
@@ -174,7 +174,7 @@ def test_a_step_that_asks_for_the_network_is_named(site: Site, tmp_path: Path) -
     changes = {f"{torch_project.SUBMODULE}/CMakeLists.txt": asking}
     project = torch_project.make(tmp_path / "project", changes)
     place = Site(tmp_path / "place", project, site.lock, site.client)
-    output = place.run(code=4).stderr
+    output = place.run(*HERE, code=4).stderr
     assert "compile: CMake Error at third_party/tiny/CMakeLists.txt:2" in output
     assert "http://192.0.2.7/asset.tgz: " in output
     assert "\na build reaches no network: " in output

@@ -19,7 +19,7 @@ from typing import Callable, NamedTuple
 
 import pytest
 from support import bill, command, torch_project
-from support.build import Site, environment
+from support.build import HERE, Site, environment
 from support.disks import small
 from support.programs import script
 from support.waiting import ENOUGH, has_ended, read_rest, read_until, until
@@ -286,7 +286,7 @@ def test_a_signal_ends_the_compiler_too(site: Site, tmp_path: Path, number: sign
     place = site.elsewhere(tmp_path / "place")
     launcher = script(tmp_path / "launcher", HELD)
     pid = tmp_path / "launcher.pid"
-    with place.start("--set", f"CMAKE_CXX_COMPILER_LAUNCHER={launcher}") as running:
+    with place.start(*HERE, "--set", f"CMAKE_CXX_COMPILER_LAUNCHER={launcher}") as running:
         until(pid.exists, running)
         running.send_signal(number)
         output = read_rest(running)
@@ -318,7 +318,7 @@ def test_the_first_error_of_a_failed_build_is_reported(
 ) -> None:
     project = torch_project.make(tmp_path / "project", changes)
     place = Site(tmp_path / "place", project, site.lock, site.client)
-    output = place.run(code=4).stderr
+    output = place.run(*HERE, code=4).stderr
     assert named in output
     found = re.search(r"\(line (\d+) of (\S+)\)", output)
     assert found is not None
@@ -329,27 +329,27 @@ def test_the_first_error_of_a_failed_build_is_reported(
 
 def test_a_submodule_at_another_commit_is_named(site: Site, tmp_path: Path) -> None:
     place = site.elsewhere(tmp_path / "place")
-    with place.start() as running:
-        read_until(running, "[3/7]")
+    with place.start(*HERE) as running:
+        read_until(running, "] patch")
         running.kill()
         read_rest(running)
     submodule = place.work / "source" / torch_project.SUBMODULE
     torch_project.git(submodule, "fetch", "-q", str(place.project.tiny), "main")
     torch_project.git(submodule, "checkout", "-q", place.project.later)
-    output = place.run(code=3).stderr
+    output = place.run(*HERE, code=3).stderr
     assert f"{torch_project.SUBMODULE}: expected {place.project.submodule_commit}" in output
     assert torch_project.git(submodule, "rev-parse", "HEAD") == place.project.later
 
 
 def test_it_goes_without_what_the_user_leaves_out(site: Site, tmp_path: Path) -> None:
     place = site.elsewhere(tmp_path / "place")
-    output = place.run("--without", "third_party/none", code=2).stderr
+    output = place.run(*HERE, "--without", "third_party/none", code=2).stderr
     assert "--without third_party/none: no submodule" in output
-    output = place.run("--without", f"{torch_project.SUBMODULE}/", code=4).stderr
-    assert "[5/7] compile" in output, "the source is complete without it"
+    output = place.run(*HERE, "--without", f"{torch_project.SUBMODULE}/", code=4).stderr
+    assert "] compile\n" in output, "the source is complete without it"
     source = place.work / "source"
     assert not [*(source / torch_project.SUBMODULE).iterdir()]
-    planned = place.run("--dry-run").stdout
+    planned = place.run(*HERE, "--dry-run").stdout
     assert "done         source" in planned
 
 
@@ -368,7 +368,7 @@ def test_a_full_disk_is_reported_and_the_build_goes_on_with_room(
 @pytest.mark.rebuild
 def test_the_interpreter_that_is_there_will_do(site: Site, tmp_path: Path) -> None:
     place = site.elsewhere(tmp_path / "place")
-    place.run("--python", "/usr/bin/python3")
+    place.run(*HERE)
     (wheel,) = place.wheels
     statement = json.loads(Path(f"{wheel}.provenance.json").read_text())
     materials = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
@@ -378,7 +378,7 @@ def test_the_interpreter_that_is_there_will_do(site: Site, tmp_path: Path) -> No
     moved = site.elsewhere(tmp_path / "moved")
     shutil.copytree(place.work, moved.work, symlinks=True)
     for one in (place, moved):  # its programs have seen the same path
-        assert done(one.run("--python", "/usr/bin/python3", "--dry-run").stdout) == [*STAGES[1:]]
+        assert done(one.run(*HERE, "--dry-run").stdout) == [*STAGES[1:]]
 
 
 @pytest.mark.parametrize(
@@ -407,7 +407,8 @@ def test_a_number_of_compilers_that_is_none_is_refused(site: Site, most: str) ->
 
 
 def test_a_number_that_is_given_comes_first(site: Site) -> None:
-    assert "  jobs         3," in site.run("--dry-run", "--jobs", "3", MAX_JOBS="many").stdout
+    given = ("--jobs", "3", "--switchml-home", "/nowhere")  # refused without a compiler
+    assert "  jobs         3," in site.run("--dry-run", *given, code=6, MAX_JOBS="many").stdout
 
 
 @pytest.mark.parametrize("arguments", [(), ("--dry-run",)])
@@ -430,18 +431,24 @@ def test_where_the_wheel_goes_is_tried_before_it_is_built(site: Site, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "cached", [True, pytest.param(False, marks=pytest.mark.rebuild)], ids=["cached", "compiled"]
+    ("stages", "cached"),
+    [(STAGES[4:], True), pytest.param(STAGES[1:], False, marks=pytest.mark.rebuild)],
+    ids=["cached", "compiled"],
 )
 def test_killed_in_each_stage_it_goes_on_to_the_same_bytes(
-    first: FirstBuild, monkeypatch: pytest.MonkeyPatch, *, cached: bool
+    first: FirstBuild, monkeypatch: pytest.MonkeyPatch, stages: tuple[str, ...], *, cached: bool
 ) -> None:
-    """The second case compiles all objects again."""
+    """The second case compiles all objects again.
+
+    A kill of what the first case leaves out is also tested with each command alone.
+    """
     place = first.site
     if not cached:
         monkeypatch.setenv("CCACHE_RECACHE", "1")
     shutil.rmtree(place.root)
     totals = set()
-    for number, stage in enumerate(STAGES[1:], 2):
+    for stage in stages:
+        number = STAGES.index(stage) + 1
         with place.start() as running:
             # On a busy machine the run before may have come further than where it was to be killed.
             later = [f"[{n}/7] {name}" for n, name in enumerate(STAGES, 1) if n >= number]

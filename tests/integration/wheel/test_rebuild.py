@@ -130,7 +130,9 @@ def test_a_dry_run_makes_nothing(installed: Path, tmp_path: Path) -> None:
 # SwitchML's library, as small as that of the tests
 
 
-@pytest.mark.parametrize("other", [False, True], ids=["pinned", "other"])
+@pytest.mark.parametrize(
+    "other", [pytest.param(False, marks=pytest.mark.rebuild), True], ids=["pinned", "other"]
+)
 def test_a_client_library_from_its_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, other: bool
 ) -> None:
