@@ -169,9 +169,11 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The quantizer, under sanitizers."""
     program = tmp_path_factory.mktemp("quantizer") / "vectors"
     source = Path(simulator.__file__).parent / "src"
-    sanitizer = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     sources = [CPP / "quantize_vectors.cc", source / "quantize.cc"]
-    run([SANITIZING, *STRICT, *sanitizer, "-I", source, *sources, "-o", program], limit=None)
+    run(
+        [SANITIZING, *STRICT, *SANITIZERS["address"], "-I", source, *sources, "-o", program],
+        limit=None,
+    )
     return program
 
 
