@@ -12,6 +12,11 @@ set_target_properties(parts PROPERTIES CXX_STANDARD 17 CXX_EXTENSIONS OFF)
 target_include_directories(parts PRIVATE src include)
 target_compile_options(parts PRIVATE ${SWITCHML_CHECKED})
 target_compile_definitions(parts PUBLIC SWITCHML_DELEGATE_DIGEST="alone")
+if(NOT CMAKE_VERSION VERSION_LESS 3.16)  # half of what a compiler of a test reads
+  target_precompile_headers(parts PRIVATE
+    <algorithm> <array> <atomic> <chrono> <condition_variable> <fstream> <functional> <future> <map>
+    <memory> <mutex> <random> <set> <sstream> <string> <thread> <vector>)
+endif()
 set(SWITCHML_PROGRAMS failover heartbeat rows shutdown strangers)
 if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=thread")  # of these one thread runs at a time
   list(APPEND SWITCHML_PROGRAMS agreement jobs overflow probe)
@@ -22,11 +27,11 @@ foreach(name IN LISTS SWITCHML_PROGRAMS)
   target_include_directories(${name} PRIVATE src include ../patch)
   target_compile_options(${name} PRIVATE ${SWITCHML_CHECKED})
   target_link_libraries(${name} PRIVATE parts Threads::Threads ${CMAKE_DL_LIBS})
+  if(NOT CMAKE_VERSION VERSION_LESS 3.16)
+    target_precompile_headers(${name} REUSE_FROM parts)
+  endif()
   add_dependencies(checks ${name})
 endforeach()
-if(TARGET probe)  # which runs for longer than it compiles
-  target_compile_options(probe PRIVATE -O1)
-endif()
 
 # check(NAME ARGUMENT...): a program with its arguments, which prints ok.
 function(check name)
@@ -37,7 +42,7 @@ function(check name)
   add_test(NAME ${test} COMMAND ${name} ${ARGN})
   set_tests_properties(${test} PROPERTIES PASS_REGULAR_EXPRESSION "^ok\n$" TIMEOUT 600)
 endfunction()
-check(agreement 5)
+check(agreement 3)
 check(agreement 20)
 check(jobs)
 check(overflow)

@@ -15,7 +15,9 @@ import pytest
 
 from patchgen.core.patch import render as rendering
 from patchgen.system.ports import free_port
+from patchgen.templates import DIRECTORY
 from support import unprivileged
+from support.cmake import need
 from support.configs import with_values
 from support.shared import once
 from support.simulator import SANITIZED, SANITIZERS, SANITIZING, installed_prefix
@@ -26,31 +28,14 @@ STRICT = ("-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror")
 CHECKED = ("-Wthread-safety",)
 """What clang alone knows: that a thread holds the mutex of what it reads or writes."""
 ALONE = '-DSWITCHML_DELEGATE_DIGEST="alone"'
-"""The digest in a program of the delegate's parts."""
-PARTS = {
-    "failover": (
-        "base/text", "recover/counters", "recover/failover", "recover/resume", "recover/ring",
-        "recover/transfer",
-    ),
-    "filling": (
-        "base/file", "base/result_within", "base/text", "host/addresses", "host/cards",
-        "host/cores", "host/names", "host/process_cores", "host/processes", "host/reserved_cores",
-        "host/substitution", "join/eal_options",
-    ),
-    "heartbeat": ("recover/heartbeat", "recover/transfer"),
-    "metrics": (
-        "base/file", "base/text", "join/settings", "report/histogram", "report/metrics_file",
-        "report/metrics_page",
-    ),
-}  # fmt: skip
-"""The sources that a program of the delegate's parts consists of, but for its test."""
+"""The digest of the delegate's parts, which are compiled once for their tests and those of all."""
 LINK = ("-lswitchml-client", "-lglog", "-lboost_program_options", "-pthread")
 MARKS = """\
 #ifndef SWITCHML_DELEGATE_CLIENT
 #define SWITCHML_DELEGATE_CLIENT ""
 #endif
 #define SWITCHML_DELEGATE_FLAGS ""
-#define SWITCHML_DELEGATE_DIGEST "linked"
+#define SWITCHML_DELEGATE_DIGEST "alone"
 """
 WRAPPED = (
     "_ZN8switchml7Context5StartEPNS_6ConfigE",
@@ -65,14 +50,19 @@ FAULTS = (
     *(f"-Wl,--wrap={name}" for name in WRAPPED),
 )
 """Arguments of the compiler for a library with faults."""
+UNITED = ("linked", "refusal", "threads", "states")
+"""Tests in the program of all scenarios, but for those of the whole delegate."""
 # Without a sanitizer it is in the tests with a library that passes for the real one.
 BUILDS = {
-    "thread": (SANITIZING, *CHECKED, SANITIZERS["thread"], *SANITIZED),
-    "address": (
-        SANITIZING, *CHECKED, SANITIZERS["address"], "-fno-sanitize-recover=all", *SANITIZED,
-        "-DOTHER_ABI",
-    ),
-}  # fmt: skip
+    "thread": (SANITIZING, *CHECKED, *SANITIZERS["thread"], *SANITIZED),
+    "address": (SANITIZING, *CHECKED, *SANITIZERS["address"], *SANITIZED, "-DOTHER_ABI"),
+}
+_LET_GO = "  changed_.notify_all();\n}\n\nvoid Order::wake"
+_PAUSE = """
+  if (const char* const pause = std::getenv("PAUSE")) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(pause)));
+  }
+"""
 GROUP_MS = round(1000 * GROUP)
 RENAMED = (*unprivileged.unshare("--uts"), "sh", "-c", 'hostname "$0" && exec "$@"')
 TERMS = {"timeout": 1, "timeout_threshold": 100, "timeout_threshold_increment": 600}
@@ -103,16 +93,66 @@ def compiled(
     return out
 
 
-def unite(directory: Path) -> Path:
-    """Write a source that includes the delegate and tests of its parts, which halves the time.
+def configured(factory: pytest.TempPathFactory, name: str) -> Path:
+    """Return a build folder of the delegate's project and its tests, with a sanitizer.
+
+    Its parts are compiled, once a run: they are most of the code.
+    """
+    need("cmake", "ninja")
+
+    def make(directory: Path) -> None:
+        source = Path(DIRECTORY).resolve() / "delegate"
+        prefix = installed_prefix(factory, name)
+        flags = " ".join((*SANITIZED, *SANITIZERS[name]))
+        options = [f"-DCMAKE_CXX_COMPILER={SANITIZING}", f"-DCMAKE_CXX_FLAGS={flags}"]
+        paths = ["-S", str(source), "-B", str(directory), f"-DSWITCHML_HOME={prefix}"]
+        subprocess.run(["cmake", "-G", "Ninja", *options, *paths], check=True)
+        subprocess.run(["cmake", "--build", directory, "--target", "parts"], check=True)
+
+    return once(factory, f"delegate-tests-{name}", make)
+
+
+def parts(factory: pytest.TempPathFactory, name: str) -> Path:
+    """Return the archive of the delegate's parts with a sanitizer."""
+    return configured(factory, name) / "libparts.a"
+
+
+def compile_parts(directory: Path, *options: str) -> Path:
+    """Return the object of the delegate's parts, in the directory where the C++ is."""
+    out, command = directory / "parts.o", ["clang++", *STRICT, "-O0", ALONE, *options]
+    files = [f"-I{directory}", "-c", str(directory / "parts.cpp"), "-o", str(out)]
+    subprocess.run([*command, *files], check=True)
+    return out
+
+
+def plain_parts(factory: pytest.TempPathFactory) -> Path:
+    """Return the C++ of the delegate, and the object of its parts without a sanitizer.
+
+    The environment says how long a thread pauses that has let its turn go.
+    """
+
+    def make(directory: Path) -> None:
+        render(directory)
+        order = directory / "sum/order.cpp"
+        text = order.read_text()
+        assert text.count(_LET_GO) == 1
+        order.write_text(text.replace(_LET_GO, _LET_GO.replace("\n", _PAUSE, 1)))
+        compile_parts(directory)
+
+    return once(factory, "delegate-parts", make)
+
+
+def unite(directory: Path, *tests: str) -> Path:
+    """Write a source that includes the delegate without its parts, and tests, which saves time.
 
     The test of the whole delegate stays apart: as in a torch, the linker takes functions of both
     from the first.
     """
-    tests = (CPP / f"{name}.cpp" for name in ("linked", "refusal", "threads", "states"))
-    names = ("unity.cpp", *tests)
+    whole, included = (directory / "unity.cpp").read_text(), '#include "parts.cpp"\n'
+    assert whole.count(included) == 1
+    sources = (f'#include "{CPP / name}.cpp"\n' for name in tests)
     unit = directory / "unit.cpp"
-    unit.write_text(MARKS + "".join(f'#include "{name}"\n' for name in names))
+    unit.write_text(MARKS + whole.replace(included, "") + "".join(sources))
     return unit
 
 
@@ -123,29 +163,21 @@ def sanitized(factory: pytest.TempPathFactory, name: str) -> Path:
         prefix = installed_prefix(factory, name)
         shutil.copy(prefix / "switchml.cfg", directory)
         render(directory)
-        sources = [CPP / "delegate.cpp", unite(directory)]
+        sources = [CPP / "delegate.cpp", unite(directory, *UNITED), parts(factory, name)]
         compiled("delegate", sources, prefix, directory, *BUILDS[name], *FAULTS)
 
     return once(factory, f"delegate-{name}", make) / "delegate"
 
 
-def compile_alone(name: str, directory: Path, *options: str) -> Path:
+def compile_alone(name: str, directory: Path, *given: str | Path) -> Path:
     """Return a program without a library, in the directory where the C++ is.
 
-    It is one unit: the test `name`, and of the delegate what it tests.
+    `given` are the parts that the test `name` needs, and options of the compiler.
     """
-    out, unit = directory / name, directory / f"{name}-alone.cpp"
-    sources = (str(CPP / f"{name}.cpp"), *(f"{part}.cpp" for part in PARTS[name]))
-    unit.write_text("".join(f'#include "{source}"\n' for source in sources))
-    flags = [*STRICT, *SANITIZED, *CHECKED, ALONE, *options, f"-I{directory}"]
-    command = [SANITIZING, *flags, str(unit), "-pthread", "-ldl", "-o", str(out)]
+    out, flags = directory / name, [*STRICT, *SANITIZED, *CHECKED, ALONE, f"-I{directory}"]
+    command = [SANITIZING, *flags, CPP / f"{name}.cpp", *given, "-pthread", "-ldl", "-o", out]
     subprocess.run(command, check=True)
     return out
-
-
-def sanitizing(name: str) -> tuple[str, str]:
-    """Return options of a program that ends with an error when a sanitizer finds one."""
-    return SANITIZERS[name], "-fno-sanitize-recover=all"
 
 
 def compile_mutants(

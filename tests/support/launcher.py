@@ -19,7 +19,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -136,12 +136,12 @@ class Launcher:
         env: Mapping[str, str] | None = None,
         rank_env: Mapping[int, Mapping[str, str]] | None = None,
         preload: bool = True,
-        fresh: bool = False,
+        fresh: bool | Collection[int] = False,
         timeout: float = GROUP,
     ) -> list[Started]:
         """Start `case` on `world` ranks; `timeout` is the group's, in seconds.
 
-        Where starting or ending is what is tested, `fresh` ranks are new interpreters.
+        Where starting or ending is what is tested, `fresh` ranks are new interpreters: all or some.
         """
         config = {"prepostprocessor": "bypass", **(config or {})}
         run = self.prepare(world, config=config, per_rank=per_rank)
@@ -159,7 +159,8 @@ class Launcher:
         command, started = [str(self.python), str(PROGRAMS / "worker.py"), case], []
         for rank in range(world):
             environ = {**shared, "RANK": str(rank), **(rank_env or {}).get(rank, {})}
-            if fresh or self.servers is None:
+            new = fresh if isinstance(fresh, bool) else rank in fresh
+            if new or self.servers is None:
                 one = self.start(command, run / str(rank), environ)
             else:
                 one = self._fork(self.servers, case, run / str(rank), environ, preload=preload)

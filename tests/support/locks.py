@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.delegate import CPP, FAULTS, compiled, render, unite
+from support.delegate import CPP, FAULTS, UNITED, compile_parts, compiled, render, unite
 from support.shared import once
 from support.simulator import installed_prefix
 
@@ -19,14 +19,19 @@ _STANDS_FOR = {
 }
 
 
-def render_checked(directory: Path) -> None:
-    """Write the C++ of the delegate with the checked locks."""
-    render(directory)
-    for path in [*directory.rglob("*.hpp"), *directory.rglob("*.cpp")]:
-        text = path.read_text()
-        for pattern, replacement in _STANDS_FOR.items():
-            text = re.sub(pattern, replacement, text)
-        path.write_text(text)
+def parts_checked(factory: pytest.TempPathFactory) -> Path:
+    """Return the C++ of the delegate with the checked locks, and the object of its parts."""
+
+    def make(directory: Path) -> None:
+        render(directory)
+        for path in [*directory.rglob("*.hpp"), *directory.rglob("*.cpp")]:
+            text = path.read_text()
+            for pattern, replacement in _STANDS_FOR.items():
+                text = re.sub(pattern, replacement, text)
+            path.write_text(text)
+        compile_parts(directory, *RULE)
+
+    return once(factory, "delegate-locked-parts", make)
 
 
 def checked(factory: pytest.TempPathFactory) -> Path:
@@ -34,9 +39,10 @@ def checked(factory: pytest.TempPathFactory) -> Path:
 
     def make(directory: Path) -> None:
         prefix = installed_prefix(factory)
+        shutil.copytree(parts_checked(factory), directory, dirs_exist_ok=True)
         shutil.copy(prefix / "switchml.cfg", directory)
-        render_checked(directory)
-        sources = [CPP / "delegate.cpp", unite(directory), CPP / "locks.cpp"]
+        units = [CPP / "delegate.cpp", unite(directory, *UNITED), CPP / "locks.cpp"]
+        sources = [*units, directory / "parts.o"]
         compiled("delegate", sources, prefix, directory, "clang++", "-O0", *RULE, *FAULTS, "-ldl")
 
     return once(factory, "delegate-locks", make) / "delegate"

@@ -18,6 +18,8 @@ SUMS = {f"all_reduce SUM {dtype}" for dtype in ("float32", "int32", "float16", "
 AVERAGES = {f"all_reduce AVG {dtype}" for dtype in ("float32", "float16", "bfloat16")}
 # Since 1.8 torch takes a complex tensor as twice as many float32.
 COMPLEX = {"all_reduce SUM complex64", "all_reduce AVG complex64"}
+UNWRAPPED = ("PRODUCT", "MIN", "BAND", "BOR", "BXOR", "uint8", "int8", "int16")
+"""What torch's wrapper of a group, at other debug levels, passes on as it does other such."""
 ADDED = SUMS | AVERAGES | COMPLEX
 """Cells that raise in stock Gloo of some releases, and that SwitchML sums."""
 OTHERS_TOO = {
@@ -38,7 +40,11 @@ def answers(ranks: list[Rank], directory: Path, world: int) -> Answers:
 def cells(directory: Path, level: str, env: Mapping[str, str]) -> dict[str, Any]:
     """Make a directory for the answers; return how to launch ranks that leave them there."""
     directory.mkdir()
-    arguments = {"directory": str(directory), "ports": [free_port() for _ in range(3)]}
+    arguments: dict[str, Any] = {
+        "directory": str(directory), "ports": [free_port() for _ in range(3)],
+    }  # fmt: skip
+    if level != "OFF":
+        arguments["without"] = UNWRAPPED
     given = {**({} if level == "OFF" else {"TORCH_DISTRIBUTED_DEBUG": level}), **env}
     return {"arguments": arguments, "env": given, "timeout": 120}
 

@@ -16,11 +16,12 @@ from support.delegate import (
     BUILDS,
     GROUP_MS,
     compile_alone,
+    parts,
     render,
     run,
     sanitized,
-    sanitizing,
 )
+from support.simulator import SANITIZERS
 from support.waiting import captured
 
 from patchgen.system.ports import free_port
@@ -416,11 +417,14 @@ def test_header_is_cxx14(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sanitizer", ["address", "thread"])
-def test_metrics_file(sanitizer: str, tmp_path: Path) -> None:
+def test_metrics_file(
+    sanitizer: str, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
     """Its text, how it is replaced while others read it, its thread and its end."""
     render(tmp_path)
     (tmp_path / "pages").mkdir()
-    program = compile_alone("metrics", tmp_path, *sanitizing(sanitizer))
+    needed = (*SANITIZERS[sanitizer], str(parts(tmp_path_factory, sanitizer)))
+    program = compile_alone("metrics", tmp_path, *needed)
     environ = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1"}
     done = captured([program, str(tmp_path / "pages")], env=environ, timeout=300)
     assert (done.stdout, done.stderr) == ("ok\n", "")
@@ -436,11 +440,14 @@ def test_metrics_file(sanitizer: str, tmp_path: Path) -> None:
     assert metric.value("four_seconds_sum") == 3600.0003
 
 
-def test_values_that_a_rank_fills_in(tmp_path: Path) -> None:
+def test_values_that_a_rank_fills_in(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
     if not Path("/sys/devices/system/cpu/online").exists():
         pytest.skip("needs /sys: OpenMP knows no cores without, and binds no thread")
     render(tmp_path)
-    program = compile_alone("filling", tmp_path, *sanitizing("address"))
+    needed = (*SANITIZERS["address"], str(parts(tmp_path_factory, "address")))
+    program = compile_alone("filling", tmp_path, *needed)
     device = tmp_path / "sys/bus/pci/devices/0000:81:00.0"
     (device / "net/ens1f0").mkdir(parents=True)
     (device / "local_cpulist").write_text("2-3,6\n")

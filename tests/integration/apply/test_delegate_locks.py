@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support import messages
 from support.delegate import CPP, GROUP_MS, compile_alone, run
-from support.locks import RULE, checked, render_checked
+from support.locks import RULE, checked, parts_checked
 
 SHORT = {"SWITCHML_TIMEOUT_MS": "1000", "SWITCHML_CHUNK_NUMEL": "1000"}
 FAILOVER = {**SHORT, "SWITCHML_FAILOVER": "1"}
@@ -80,10 +80,13 @@ def test_a_name_is_resolved_in_time(program: Path, tmp_path: Path) -> None:
     ("name", "scenarios"),
     [("failover", ("window", "moments 10", "gone")), ("heartbeat", ("back",))],
 )
-def test_no_lock_of_a_part_is_held(name: str, scenarios: tuple[str, ...], tmp_path: Path) -> None:
+def test_no_lock_of_a_part_is_held(
+    name: str, scenarios: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
     """Also without a library, where each message can be late."""
-    render_checked(tmp_path)
-    program = compile_alone(name, tmp_path, *RULE, str(CPP / "locks.cpp"))
+    parts = parts_checked(tmp_path_factory)
+    locks = (*RULE, CPP / "locks.cpp", f"-I{parts}", parts / "parts.o")
+    program = compile_alone(name, tmp_path, *locks)
     for scenario in scenarios:
         done = subprocess.run(
             [program, *scenario.split()], capture_output=True, text=True, timeout=240, check=False

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.configs import with_values
-from support.delegate import CPP, FAULTS, MARKS, compiled, environment, render
+from support.delegate import FAULTS, compiled, environment, plain_parts, unite
 from support.shared import once
 from support.simulator import installed_prefix
 
@@ -24,12 +24,10 @@ SCENARIOS = (
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(directory: Path) -> None:
         prefix = installed_prefix(tmp_path_factory)
+        shutil.copytree(plain_parts(tmp_path_factory), directory, dirs_exist_ok=True)
         shutil.copy(prefix / "switchml.cfg", directory)
-        render(directory)
-        unit = directory / "unit.cpp"
-        names = ("unity.cpp", CPP / "linked.cpp", CPP / "scarcity.cpp")
-        unit.write_text(MARKS + "".join(f'#include "{name}"\n' for name in names))
-        compiled("scarcity", [unit], prefix, directory, "clang++", "-O0", *FAULTS, "-ldl")
+        sources = [unite(directory, "linked", "scarcity"), directory / "parts.o"]
+        compiled("scarcity", sources, prefix, directory, "clang++", "-O0", *FAULTS, "-ldl")
 
     return once(tmp_path_factory, "delegate-memory", make) / "scarcity"
 

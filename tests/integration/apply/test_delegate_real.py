@@ -18,7 +18,17 @@ from typing import Any
 import pytest
 from support import messages, metrics
 from support.configs import with_values
-from support.delegate import CPP, FAULTS, compiled, environment, render, run, unite
+from support.delegate import (
+    CPP,
+    FAULTS,
+    UNITED,
+    compiled,
+    environment,
+    plain_parts,
+    render,
+    run,
+    unite,
+)
 from support.shared import once
 from support.simulator import Home
 from support.waiting import LIMIT_MS, captured
@@ -40,25 +50,16 @@ msg_numel = 1024
 """
 DPDK = {"backend": "dpdk", "num_workers": 2}
 GLOO = f"{messages.STAYS}: "
-LET_GO = "  changed_.notify_all();\n}\n\nvoid Order::wake"
-PAUSE = """
-  if (const char* const pause = std::getenv("PAUSE")) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(pause)));
-  }
-"""
 
 
-def build(directory: Path, simulator_home: Home, scenarios: Path, *, job_end: bool = True) -> None:
+def build(
+    directory: Path, parts: Path, simulator_home: Home, scenarios: Path, *, job_end: bool = True
+) -> None:
     """Compile the program for a library with or without its fix `job-end`.
 
-    The mark of the library is what the environment says, and how long a thread pauses that has let
-    its turn go.
+    The mark of the library is what the environment says.
     """
-    render(directory)
-    order = directory / "sum/order.cpp"
-    text = order.read_text()
-    assert text.count(LET_GO) == 1
-    order.write_text(text.replace(LET_GO, LET_GO.replace("\n", PAUSE, 1)))
+    shutil.copytree(parts, directory, dirs_exist_ok=True)
     home = directory / "home"
     shutil.copytree(simulator_home.prefix, home)
     headers = home / "include" / "switchml"
@@ -79,7 +80,7 @@ def build(directory: Path, simulator_home: Home, scenarios: Path, *, job_end: bo
         "-DTIMEOUTS",
         '-DSWITCHML_DELEGATE_CLIENT=std::getenv("MARK")',
     )
-    sources = [scenarios, unite(directory)]
+    sources = [scenarios, unite(directory, *UNITED), directory / "parts.o"]
     compiled("delegate", sources, home, directory, "clang++", *macros, *FAULTS)
 
 
@@ -99,7 +100,7 @@ def scenarios(simulator_home: Home, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="session")
 def built(simulator_home: Home, scenarios: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(directory: Path) -> None:
-        build(directory, simulator_home, scenarios)
+        build(directory, plain_parts(tmp_path_factory), simulator_home, scenarios)
 
     return once(tmp_path_factory, "delegate-real", make)
 
@@ -109,7 +110,8 @@ def without_job_end(
     simulator_home: Home, scenarios: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     def make(directory: Path) -> None:
-        build(directory, simulator_home, scenarios, job_end=False)
+        parts = plain_parts(tmp_path_factory)
+        build(directory, parts, simulator_home, scenarios, job_end=False)
 
     return once(tmp_path_factory, "delegate-without-job-end", make)
 

@@ -9,7 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.delegate import compile_alone, compile_mutants, render, sanitizing
+from support.delegate import compile_alone, compile_mutants, render
+from support.simulator import SANITIZERS
 
 pytestmark = pytest.mark.rebuild
 
@@ -187,5 +188,5 @@ def test_mutants_of_the_heartbeat(name: str, tmp_path: Path) -> None:
     assert sum(text.count(before) for text in sources.values()) == 1
     for path, text in sources.items():
         path.write_text(text.replace(before, after))
-    program = compile_alone("heartbeat", tmp_path, *sanitizing("address"))
+    program = compile_alone("heartbeat", tmp_path, *SANITIZERS["address"], *sources)
     assert subprocess.run([program, what], check=False, timeout=300).returncode != 0

@@ -87,7 +87,7 @@ def kill_steps(tree: Tree, command: str) -> tuple[int, list[int]]:
     else:
         last = 2 * hooked + added
         replacements = range(hooked, 2 * hooked + 1)
-    return last, sorted({*range(1, last + 1, 16), *replacements})
+    return last, sorted({*range(1, last + 1, 40), *replacements})
 
 
 def kill(kills: subprocess.Popen[str], at: int, command: str, name: str) -> int:

@@ -53,8 +53,10 @@ class Built:
 
 
 @pytest.fixture(scope="session")
-def builds(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Built]:
-    """Makes each build, with the simulator's own headers, when it is first asked for."""
+def builds(
+    home: Path, simulator: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Built]:
+    """Makes each build, one of them with the simulator's own headers, when it is asked for."""
     support.need("cmake")
 
     @functools.cache
@@ -63,7 +65,7 @@ def builds(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[st
         support.need(support.MAKERS[build.generator], build.compiler)
         directory = tmp_path_factory.mktemp("built")
         own = directory / build.home
-        shutil.copytree(home, own)
+        shutil.copytree(home if build.home == support.HOSTILE else simulator, own)
         options = support.options(own, *build.flags)
         pin = support.shipped(build.pin)
         project = support.project(directory / "project", pin, options)

@@ -26,7 +26,7 @@ HEADER = "delegate/src/base/quantize.hpp"
 BUILDS = {
     "gcc": ["g++", "-O2", "-ftree-vectorize"],
     "clang": ["clang++", "-O2", "-DSWITCHML_WITHOUT_AVX2"],
-    "address": [SANITIZING, SANITIZERS["address"], "-fno-sanitize-recover=all", *SANITIZED],
+    "address": [SANITIZING, *SANITIZERS["address"], *SANITIZED],
 }
 KEY = 2**63 + 12345
 
@@ -159,11 +159,8 @@ def test_the_model_sums() -> None:
 
 POOL_BUILDS = {
     # The test has an operator new of its own, and so has clang's ThreadSanitizer.
-    "thread": ("g++", [SANITIZERS["thread"], *SANITIZED]),
-    "address": (
-        SANITIZING,
-        ["-Wthread-safety", SANITIZERS["address"], "-fno-sanitize-recover=all", *SANITIZED],
-    ),
+    "thread": ("g++", [*SANITIZERS["thread"], *SANITIZED]),
+    "address": (SANITIZING, ["-Wthread-safety", *SANITIZERS["address"], *SANITIZED]),
 }
 
 

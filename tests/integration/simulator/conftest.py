@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from support.serving import Served, serving
 from support.shared import once
-from support.simulator import SANITIZING, Home
+from support.simulator import SANITIZERS, SANITIZING, Home
 
 from patchgen.extras.lab.simulator import aggregator
 from patchgen.system import native
 
-SANITIZED = "-O0 -g1 -Werror -fsanitize=address,undefined -fno-sanitize-recover=all"
+SANITIZED = " ".join(("-O0 -g1 -Werror", *SANITIZERS["address"]))
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ FILTER = Path(__file__).parents[2] / "cpp" / "switch_core.cc"
 SOURCES = Path(PROJECT.source, "src")
 STRICT = ("-std=c++17", "-g", "-Wall", "-Wextra", "-Werror")
 SANITIZED = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-SEEDS = 1000  # two traces of each
+SEEDS = 250  # two traces of each
 FEW = 60
 NARROW = ("-O1", "-D__builtin_cpu_supports(name)=0")
 """As on a machine without wide vectors."""
