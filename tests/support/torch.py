@@ -87,6 +87,8 @@ class Plugin:
     wheel: Path
     torch: Path
     python: Path
+    environ: Mapping[str, str]
+    """Variables that it was compiled with."""
 
     @property
     def package(self) -> Path:
@@ -123,7 +125,7 @@ def built_plugin(
 
     made = once(factory, name, make)
     (wheel,) = made.glob("*.whl")
-    return Plugin(wheel, torch, made / "venv" / "bin" / "python")
+    return Plugin(wheel, torch, made / "venv" / "bin" / "python", environ)
 
 
 def plugin_here(torch: Path, home: Path, factory: pytest.TempPathFactory) -> Plugin:
@@ -253,18 +255,22 @@ def launch(patch_launch: Launcher) -> Launcher:
     return patch_launch
 
 
-@pytest.fixture(scope="session")
-def torch_launcher(torch_python: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Return torchrun where this torch has it, else its forerunner."""
-    if Version(version_of(torch_python)) >= Version("2.4"):
+def launcher_of(python: Path, logs_in: Path) -> list[str]:
+    """Return torchrun where this torch has it, else its forerunner. Skips where neither works."""
+    if Version(version_of(python)) >= Version("2.4"):
         code = "import torch.distributed as dist; dist.TCPStore('127.0.0.1', 0, 1, True)"
-        store = captured([torch_python, "-c", code])
+        store = captured([python, "-c", code])
         if "libuv" in store.stderr:
             pytest.skip("this torch was built without libuv, which its torchrun needs")
-    if (located(torch_python) / "distributed" / "run.py").exists():
+    if (located(python) / "distributed" / "run.py").exists():
         # Without redirection, torch 1.13 fails under Python 3.11 before it starts a rank.
-        logs = ["--redirects=1", "--tee=1", f"--log_dir={tmp_path_factory.mktemp('torchrun')}"]
+        logs = ["--redirects=1", "--tee=1", f"--log_dir={logs_in}"]
         port = f"--master_port={free_port()}"
         return ["torch.distributed.run", "--nproc_per_node=2", port, *logs]
     forerunner = ["torch.distributed.launch", "--use_env", "--nproc_per_node=2"]
     return [*forerunner, f"--master_port={free_port()}"]
+
+
+@pytest.fixture(scope="session")
+def torch_launcher(torch_python: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return launcher_of(torch_python, tmp_path_factory.mktemp("torchrun"))

@@ -14,7 +14,7 @@ from support import torch_project
 from support.graft import make, python_run, site_of, venv
 from support.modes import closed, umask
 from support.programs import script
-from support.torch import PLUGIN, Plugin, checked, located, switchml_patch
+from support.torch import Plugin, checked, located, switchml_patch
 from support.waiting import alive, until
 
 from patchgen.core.torch import probe_torch
@@ -255,16 +255,16 @@ def broken_cmake(tmp_path: Path) -> str:
 
 
 def test_what_was_built_is_taken_from_the_cache(
-    plugin: Plugin, home: Path, tmp_path: Path, broken_cmake: str
+    light: Plugin, home: Path, tmp_path: Path, broken_cmake: str
 ) -> None:
     """A second build compiles nothing, and neither does an installation; another flag does."""
-    given = ["--torch", str(plugin.torch), "--switchml-home", str(home)]
-    given += ["--cache", str(plugin.wheel.parent / "cache")]
-    environ = {**PLUGIN, "PATH": broken_cmake}
+    given = ["--torch", str(light.torch), "--switchml-home", str(home)]
+    given += ["--cache", str(light.wheel.parent / "cache")]
+    environ = {**light.environ, "PATH": broken_cmake}
     message = checked("plugin", "build", *given, "-o", tmp_path / "dist", **environ)
     assert "taking the compiled module from the cache" in message
     (wheel_file,) = (tmp_path / "dist").glob("*.whl")
-    assert wheel_file.read_bytes() == plugin.wheel.read_bytes()
+    assert wheel_file.read_bytes() == light.wheel.read_bytes()
     done = switchml_patch("plugin", "build", *given, "--debug", "-o", tmp_path / "d", **environ)
     assert done.returncode == 4
     assert "cmake was called" in done.stderr
@@ -277,7 +277,7 @@ def test_plugin_is_installed_for_a_torch(
     (site_of(python) / "torch.pth").write_text(f"{located(plugin.torch).parent}\n")
     given = ["--torch", str(python), "--switchml-home", str(home)]
     given += ["--cache", str(plugin.wheel.parent / "cache")]
-    message = checked("plugin", "install", *given, PATH=broken_cmake, **PLUGIN)
+    message = checked("plugin", "install", *given, PATH=broken_cmake, **plugin.environ)
     installed, needed, for_gloo = message.splitlines()[-3:]
     assert installed.startswith(f"installed for {python}: ")
     assert needed.endswith(f": export SWITCHML_CONFIG='{home}/switchml.cfg'")

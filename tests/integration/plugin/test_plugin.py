@@ -13,7 +13,7 @@ import pytest
 from packaging.version import Version
 from support import messages
 from support.launcher import Launcher
-from support.torch import Plugin, located, results
+from support.torch import Plugin, launcher_of, located, results
 from support.waiting import GROUP, SHORT
 
 from patchgen.system.ports import free_port
@@ -91,14 +91,14 @@ DPDK = {
 }
 
 
-def test_cores_where_openmp_binds_a_thread(launch: Launcher, first_core: str) -> None:
+def test_cores_where_openmp_binds_a_thread(light_launch: Launcher, first_core: str) -> None:
     """The ranks take cores of their processes, and say where the program's thread is on one.
 
     tests/cpp/filling.cpp has all variables that bind threads.
     """
     name = "OMP_PROC_BIND"
     env = {name: "true"}
-    ranks = launch("sums", 2, arguments={"sizes": [1000]}, config=DPDK, env=env, fresh=True)
+    ranks = light_launch("sums", 2, arguments={"sizes": [1000]}, config=DPDK, env=env, fresh=True)
     found = {}
     for result in results(ranks):
         core, _, words = str(result["report"]["filled_in"]).partition("cores=")[2].partition(" ")
@@ -110,11 +110,12 @@ def test_cores_where_openmp_binds_a_thread(launch: Launcher, first_core: str) ->
 
 
 def test_cores_where_openmp_binds_the_launcher(
-    launch: Launcher, torch_launcher: list[str], first_core: str
+    light_launch: Launcher, first_core: str, tmp_path: Path
 ) -> None:
     """The ranks inherit one core from torchrun."""
     env = {"GOMP_CPU_AFFINITY": first_core}
-    (log,) = launch.torchrun("sums", 2, torch_launcher, {"sizes": [1]}, config=DPDK, env=env)
+    torchrun = launcher_of(light_launch.python, tmp_path)
+    (log,) = light_launch.torchrun("sums", 2, torchrun, {"sizes": [1]}, config=DPDK, env=env)
     assert log.out.count('"delegating": true') == 2, log.out + log.err
     assert len({*re.findall(r"worker_ip=127.0.0.1 cores=(\d+)", log.out)}) == 2
 
