@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -164,7 +165,13 @@ REGISTRY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("where", ["variables", "global", "install"])
+def section(name: str, settings: Mapping[str, str]) -> str:
+    """Return a section of a pip.conf."""
+    lines = [f"{setting} = {text}" for setting, text in settings.items()]
+    return "\n".join([f"[{name}]", *lines]).replace("\nhttp", "\n  http")
+
+
+@pytest.mark.parametrize("where", ["variables", "file"])
 def test_settings_of_pip_that_move_or_stop_an_installation(
     python: Path, tmp_path: Path, where: str
 ) -> None:
@@ -176,9 +183,9 @@ def test_settings_of_pip_that_move_or_stop_an_installation(
             for name, text in {**MOVED, **HASHES, **REGISTRY}.items()
         }
     else:
-        lines = [f"{name} = {text}" for name, text in {**MOVED, **HASHES, **REGISTRY}.items()]
         file = tmp_path / "pip.conf"
-        file.write_text("\n".join([f"[{where}]", *lines]).replace("\nhttp", "\n  http"))
+        sections = section("global", {**MOVED, **REGISTRY}), section("install", {**MOVED, **HASHES})
+        file.write_text("\n".join(sections))
         environ["PIP_CONFIG_FILE"] = str(file)
     installing.check(str(python), environ)
     installing.install(str(python), write_wheel(tmp_path, 1), environ)
