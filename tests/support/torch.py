@@ -32,9 +32,11 @@ from support.waiting import captured
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # Nothing of it is timed. g++ takes twice as long with torch's headers, and more to optimize.
-GRAFT = {"CMAKE_BUILD_TYPE": "None", "CXX": "clang++" if shutil.which("clang++") else "g++"}
+# ccache would preprocess what it has to compile, which takes a fifth of the time that follows.
+_QUICK = {"CMAKE_BUILD_TYPE": "None", "CCACHE_DEPEND": "1"}
+GRAFT = {**_QUICK, "CXX": "clang++" if shutil.which("clang++") else "g++"}
 PLUGIN = {**GRAFT, "CXXFLAGS": "-Werror -Wno-inconsistent-missing-override"}
-PLUGIN_HERE = {"CMAKE_BUILD_TYPE": "None", "CXX": "g++", "CXXFLAGS": "-Werror"}
+PLUGIN_HERE = {**_QUICK, "CXX": "g++", "CXXFLAGS": "-Werror"}
 # Of the source of Debian's torch, what the patch and a graft look at: a thirtieth of its files.
 SOURCES = ("torch/csrc/distributed", "torch/distributed", "caffe2/CMakeLists.txt", "version.txt")
 
