@@ -33,16 +33,27 @@ def write_wheel(directory: Path, build: int, requirement: str = "torch==1.2.3") 
     return wheel.write(str(directory), contents, metadata)
 
 
-@pytest.fixture
-def python(tmp_path: Path) -> Path:
-    """An interpreter with the pip of the one that runs the tests."""
+def add_pip(python: Path) -> Path:
+    """Give an interpreter the pip of the one that runs the tests."""
     import pip
 
-    made = venv(tmp_path / "venv")
-    (site_of(made) / "pip.pth").write_text(f"{tmp_path / 'pips'}\n")
-    (tmp_path / "pips").mkdir()
-    (tmp_path / "pips" / "pip").symlink_to(Path(pip.__file__).parent)
-    return made
+    pips = python.parents[1] / "pips"
+    pips.mkdir()
+    (pips / "pip").symlink_to(Path(pip.__file__).parent)
+    (site_of(python) / "pip.pth").write_text(f"{pips}\n")
+    return python
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Path:
+    return add_pip(venv(tmp_path / "venv"))
+
+
+@pytest.fixture
+def with_torch(light: Plugin, tmp_path: Path) -> Path:
+    python = add_pip(venv(tmp_path / "venv", light.torch))
+    (site_of(python) / "torch.pth").write_text(f"{located(light.torch).parent}\n")
+    return python
 
 
 def test_a_wheel_replaces_another_of_its_version(python: Path, tmp_path: Path) -> None:
@@ -279,27 +290,25 @@ def test_what_was_built_is_taken_from_the_cache(
 
 
 def test_plugin_is_installed_for_a_torch(
-    plugin: Plugin, home: Path, python: Path, broken_cmake: str
+    light: Plugin, home: Path, with_torch: Path, broken_cmake: str
 ) -> None:
-    (site_of(python) / "torch.pth").write_text(f"{located(plugin.torch).parent}\n")
-    given = ["--torch", str(python), "--switchml-home", str(home)]
-    given += ["--cache", str(plugin.wheel.parent / "cache")]
-    message = checked("plugin", "install", *given, PATH=broken_cmake, **plugin.environ)
+    given = ["--torch", str(with_torch), "--switchml-home", str(home)]
+    given += ["--cache", str(light.wheel.parent / "cache")]
+    message = checked("plugin", "install", *given, PATH=broken_cmake, **light.environ)
     installed, needed, for_gloo = message.splitlines()[-3:]
-    assert installed.startswith(f"installed for {python}: ")
+    assert installed.startswith(f"installed for {with_torch}: ")
     assert needed.endswith(f": export SWITCHML_CONFIG='{home}/switchml.cfg'")
     assert for_gloo.endswith(": export SWITCHML_FOR_GLOO=1")
     shown = "import torch, torch_switchml; print(torch_switchml.report()['flags'] == '')"
-    done = python_run(python, "-c", shown)
+    done = python_run(with_torch, "-c", shown)
     assert done.stdout == "True\n", done.stderr
 
 
 def test_a_client_library_that_is_not_complete(
-    torch_python: Path, python: Path, tmp_path: Path, broken_cmake: str
+    with_torch: Path, tmp_path: Path, broken_cmake: str
 ) -> None:
     """Before anything is compiled; without one the switch is simulated."""
-    (site_of(python) / "torch.pth").write_text(f"{located(torch_python).parent}\n")
-    given = ("plugin", "install", "--torch", python, "--cache", tmp_path / "cache")
+    given = ("plugin", "install", "--torch", with_torch, "--cache", tmp_path / "cache")
     done = switchml_patch(*given, "--switchml-home", tmp_path, PATH=broken_cmake)
     assert done.returncode == 2
     assert f"SWITCHML_HOME: no {tmp_path}/include/switchml/context.h" in done.stderr
