@@ -61,7 +61,7 @@ def test_symbols_are_its_own(plugin: Plugin) -> None:
     assert [line.split()[-1] for line in defined.splitlines()] == ["PyInit__C"]
 
 
-def test_report_without_a_group_and_of_what_is_no_utf8(plugin: Plugin) -> None:
+def test_report_without_a_group_and_of_what_is_no_utf8(light: Plugin) -> None:
     """The environment and configurations are bytes, and the group's line quotes them."""
     code = (
         "import os; os.environb[b'SWITCHML_MIN_NUMEL'] = b'\\xff'\n"
@@ -70,7 +70,7 @@ def test_report_without_a_group_and_of_what_is_no_utf8(plugin: Plugin) -> None:
         "dist.init_process_group('switchml', store=dist.HashStore(), rank=0, world_size=1)\n"
         "print(ascii(t.report()['group']))\n"
     )
-    output = subprocess.check_output([plugin.python, "-c", code], text=True)
+    output = subprocess.check_output([light.python, "-c", code], text=True)
     assert output.startswith("True True\n")
     assert messages.NO_NUMBER.format("SWITCHML_MIN_NUMEL", "?", "elements") in output
 
