@@ -33,9 +33,9 @@ def summed(of, group=None):
     allreduce_and_check(100, torch.float64, group=group, ranks=of, exact=False)
 
 
-def logged(switchml):
+def logged(switchml, backend):
     """Train by DistributedDataParallel, and look at its log. The group keeps its type."""
-    start()
+    start(backend=backend)
     group = default_group()
     name = group.name()
     model = DistributedDataParallel(torch.nn.Linear(2, 2))

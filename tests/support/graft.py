@@ -102,9 +102,9 @@ def compile_shared(path: Path, code: str, *arguments: str) -> None:
     subprocess.run(command, input=code, text=True, check=True)
 
 
-def venv(directory: Path) -> Path:
+def venv(directory: Path, base: Path | str = sys.executable) -> Path:
     """Make a virtual environment without pip; return its interpreter."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", directory], check=True)
+    subprocess.run([base, "-m", "venv", "--without-pip", directory], check=True)
     return directory / "bin" / "python"
 
 

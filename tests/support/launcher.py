@@ -213,9 +213,10 @@ class Launcher:
             and name not in READ_LATE
             and (name in self.loading or not name.startswith("SWITCHML_TEST_"))
         }
+        few = {"SWITCHML_TEST_FEW_RANKS": "1"} if early else {}
         server = servers(
             [self.python, PROGRAMS / "worker.py"],
-            self.environment(early, preload=preload),
+            self.environment({**early, **few}, preload=preload),
             (self.python, *self.loading.items(), preload, *sorted(early.items())),
         )
         process = server.start(

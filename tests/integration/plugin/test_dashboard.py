@@ -77,7 +77,7 @@ def test_each_query_has_data(
     env = {"SWITCHML_METRICS": str(pages), "SWITCHML_METRICS_SECONDS": "1"}
     env |= {"SWITCHML_FAILOVER": "1", "SWITCHML_TIMEOUT_MS": str(LIMIT_MS)}
     env |= {"SWITCHML_JOB": "" if picture else "job 7"}
-    arguments = {"stop": str(stop), "numel": 50_000, "pause": 0.02 if picture else 0.002}
+    arguments = {"stop": str(stop), "numel": 50_000, "pause": 0.02}
     switch = Simulated(summing, tmp_path / "counters", WORLD)
     begun = time.time()
     with contextlib.closing(switch), monitoring(programs, pages, tmp_path) as prometheus:

@@ -8,14 +8,12 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import torch_project
 from support.programs import script
 from support.simulator import FLAGS
-from support.torch import Plugin, as_built, plugin_here
+from support.torch import Plugin
 from support.waiting import captured, has_ended, read_rest, read_until, until
 
 from patchgen.extras.train.result_text import NOTHING
@@ -29,19 +27,6 @@ BYTES = 4 * WEIGHTS * STEPS
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of all demos here: the first one builds the simulator into it."""
     return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(scope="module")
-def light(
-    request: pytest.FixtureRequest, home: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Plugin]:
-    """For Debian's torch, whose ranks are ready in half the time; elsewhere that of the others."""
-    if not torch_project.DEBIAN_TORCH.exists() or "SWITCHML_TEST_PYTHON" in os.environ:
-        yield request.getfixturevalue("plugin")
-        return
-    python = Path(torch_project.PYTHON)
-    with as_built(python):
-        yield plugin_here(python, home, tmp_path_factory)
 
 
 def command(python: Path, output: Path, cache: Path) -> list[str]:

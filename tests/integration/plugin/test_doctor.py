@@ -171,26 +171,26 @@ def test_all_packets_are_lost(
     assert words(report, 1) == f"sent {sent}, no answer"
 
 
-def test_what_is_not_started_by_a_launcher(plugin: Plugin) -> None:
-    done = captured([plugin.python, "-m", "switchml_doctor"], env={"PATH": "/usr/bin"})
+def test_what_is_not_started_by_a_launcher(light: Plugin) -> None:
+    done = captured([light.python, "-m", "switchml_doctor"], env={"PATH": "/usr/bin"})
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("doctor: RANK is not set; start it by torchrun, srun or mpirun")
 
 
-def test_a_report_that_cannot_be_written(plugin: Plugin, tmp_path: Path) -> None:
+def test_a_report_that_cannot_be_written(light: Plugin, tmp_path: Path) -> None:
     """It is told before the ranks meet."""
     place = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
     path = tmp_path / "none" / "report.json"
     environ = {"PATH": "/usr/bin", **place}
-    done = captured([plugin.python, "-m", "switchml_doctor", "--report", path], env=environ)
+    done = captured([light.python, "-m", "switchml_doctor", "--report", path], env=environ)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"doctor: --report {path}: cannot be written; name a file")
 
 
-def test_the_command(plugin: Plugin, tmp_path: Path) -> None:
+def test_the_command(light: Plugin, tmp_path: Path) -> None:
     """On this machine, with the plugin that is installed."""
     doctor = ["-m", "patchgen", "doctor", "--json", "--cache", str(tmp_path / "cache")]
-    done = captured([sys.executable, *doctor, "--torch", plugin.python], cwd=tmp_path)
+    done = captured([sys.executable, *doctor, "--torch", light.python], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["holds"]

@@ -19,27 +19,34 @@ from patchgen.system.ports import free_port
 DOCS = Path(__file__).parents[3] / "docs"
 ON = {"SWITCHML_FOR_GLOO": "1"}
 STOCK = ["no delegated as gloo,gloo,gloo,gloo"] * 2
+TWO_RANKS = """
+import os
+import torch.distributed
+
+pid = os.fork()
+os.environ["RANK"] = "1" if pid == 0 else "0"
+"""
+WAITING = """
+assert pid == 0 or os.waitpid(pid, 0)[1] == 0
+"""
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """Two ranks of a script."""
+    """Two ranks of a script, which one interpreter becomes once it has imported torch."""
 
     launch: Launcher
     plugin: Plugin
 
     def __call__(self, *arguments: str, **environ: str) -> tuple[list[str], str]:
-        run = self.launch.prepare(2, config={"rank": "auto", "num_workers": "auto"})
-        (run / "script.py").write_text(programs.read("names_gloo"))
+        run = self.launch.prepare(1, config={"rank": "auto", "num_workers": "auto"})
+        (run / "script.py").write_text(TWO_RANKS + programs.read("names_gloo") + WAITING)
         given = {"WORLD_SIZE": "2", "MASTER_PORT": str(free_port()), **environ}
         environ = self.launch.environment(given, preload=False)
         command = [str(self.plugin.python), "-I", "../script.py", *arguments]
-        started = [
-            self.launch.start(command, run / rank, {**environ, "RANK": rank}) for rank in "01"
-        ]
-        done = self.launch.collect(started, 240)
-        assert [rank.code for rank in done] == [0, 0], done
-        return re.findall(r"rank \d: (.*)", done[0].out + done[1].out), done[0].err + done[1].err
+        (both,) = self.launch.collect([self.launch.start(command, run / "0", environ)], 240)
+        assert both.code == 0, both
+        return re.findall(r"rank \d: (.*)", both.out), both.err
 
 
 @pytest.fixture
@@ -101,11 +108,11 @@ def test_an_import_where_torch_loads_no_backends(plugin: Plugin) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_line_that_guards_a_job(plugin: Plugin, torch: Path, tmp_path: Path) -> None:
+def test_line_that_guards_a_job(light: Plugin, torch: Path, tmp_path: Path) -> None:
     """It is that of plugin.md."""
     line = 'python3 -c "import torch_switchml" || exit\n'
     assert f"\n    {line}" in (DOCS / "plugin.md").read_text()
-    for python, out in ((plugin.python, "goes on\n"), (torch, "")):
+    for python, out in ((light.python, "goes on\n"), (torch, "")):
         (tmp_path / "python3").unlink(missing_ok=True)
         programs.script(tmp_path / "python3", f'#!/bin/sh\nexec {python} "$@"\n')
         done = captured(["/bin/sh", "-c", f"{line}echo goes on"], env={"PATH": str(tmp_path)})

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from support import torch_project
 from support.graft import make, python_run, site_of, venv
 from support.modes import closed, umask
 from support.programs import script
-from support.torch import PLUGIN, Plugin, checked, located, switchml_patch
+from support.torch import Plugin, checked, located, switchml_patch
 from support.waiting import alive, until
 
 from patchgen.core.torch import probe_torch
@@ -32,16 +33,27 @@ def write_wheel(directory: Path, build: int, requirement: str = "torch==1.2.3") 
     return wheel.write(str(directory), contents, metadata)
 
 
-@pytest.fixture
-def python(tmp_path: Path) -> Path:
-    """An interpreter with the pip of the one that runs the tests."""
+def add_pip(python: Path) -> Path:
+    """Give an interpreter the pip of the one that runs the tests."""
     import pip
 
-    made = venv(tmp_path / "venv")
-    (site_of(made) / "pip.pth").write_text(f"{tmp_path / 'pips'}\n")
-    (tmp_path / "pips").mkdir()
-    (tmp_path / "pips" / "pip").symlink_to(Path(pip.__file__).parent)
-    return made
+    pips = python.parents[1] / "pips"
+    pips.mkdir()
+    (pips / "pip").symlink_to(Path(pip.__file__).parent)
+    (site_of(python) / "pip.pth").write_text(f"{pips}\n")
+    return python
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Path:
+    return add_pip(venv(tmp_path / "venv"))
+
+
+@pytest.fixture
+def with_torch(light: Plugin, tmp_path: Path) -> Path:
+    python = add_pip(venv(tmp_path / "venv", light.torch))
+    (site_of(python) / "torch.pth").write_text(f"{located(light.torch).parent}\n")
+    return python
 
 
 def test_a_wheel_replaces_another_of_its_version(python: Path, tmp_path: Path) -> None:
@@ -164,7 +176,13 @@ REGISTRY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("where", ["variables", "global", "install"])
+def section(name: str, settings: Mapping[str, str]) -> str:
+    """Return a section of a pip.conf."""
+    lines = [f"{setting} = {text}" for setting, text in settings.items()]
+    return "\n".join([f"[{name}]", *lines]).replace("\nhttp", "\n  http")
+
+
+@pytest.mark.parametrize("where", ["variables", "file"])
 def test_settings_of_pip_that_move_or_stop_an_installation(
     python: Path, tmp_path: Path, where: str
 ) -> None:
@@ -176,9 +194,9 @@ def test_settings_of_pip_that_move_or_stop_an_installation(
             for name, text in {**MOVED, **HASHES, **REGISTRY}.items()
         }
     else:
-        lines = [f"{name} = {text}" for name, text in {**MOVED, **HASHES, **REGISTRY}.items()]
         file = tmp_path / "pip.conf"
-        file.write_text("\n".join([f"[{where}]", *lines]).replace("\nhttp", "\n  http"))
+        sections = section("global", {**MOVED, **REGISTRY}), section("install", {**MOVED, **HASHES})
+        file.write_text("\n".join(sections))
         environ["PIP_CONFIG_FILE"] = str(file)
     installing.check(str(python), environ)
     installing.install(str(python), write_wheel(tmp_path, 1), environ)
@@ -255,16 +273,16 @@ def broken_cmake(tmp_path: Path) -> str:
 
 
 def test_what_was_built_is_taken_from_the_cache(
-    plugin: Plugin, home: Path, tmp_path: Path, broken_cmake: str
+    light: Plugin, home: Path, tmp_path: Path, broken_cmake: str
 ) -> None:
     """A second build compiles nothing, and neither does an installation; another flag does."""
-    given = ["--torch", str(plugin.torch), "--switchml-home", str(home)]
-    given += ["--cache", str(plugin.wheel.parent / "cache")]
-    environ = {**PLUGIN, "PATH": broken_cmake}
+    given = ["--torch", str(light.torch), "--switchml-home", str(home)]
+    given += ["--cache", str(light.wheel.parent / "cache")]
+    environ = {**light.environ, "PATH": broken_cmake}
     message = checked("plugin", "build", *given, "-o", tmp_path / "dist", **environ)
     assert "taking the compiled module from the cache" in message
     (wheel_file,) = (tmp_path / "dist").glob("*.whl")
-    assert wheel_file.read_bytes() == plugin.wheel.read_bytes()
+    assert wheel_file.read_bytes() == light.wheel.read_bytes()
     done = switchml_patch("plugin", "build", *given, "--debug", "-o", tmp_path / "d", **environ)
     assert done.returncode == 4
     assert "cmake was called" in done.stderr
@@ -272,27 +290,25 @@ def test_what_was_built_is_taken_from_the_cache(
 
 
 def test_plugin_is_installed_for_a_torch(
-    plugin: Plugin, home: Path, python: Path, broken_cmake: str
+    light: Plugin, home: Path, with_torch: Path, broken_cmake: str
 ) -> None:
-    (site_of(python) / "torch.pth").write_text(f"{located(plugin.torch).parent}\n")
-    given = ["--torch", str(python), "--switchml-home", str(home)]
-    given += ["--cache", str(plugin.wheel.parent / "cache")]
-    message = checked("plugin", "install", *given, PATH=broken_cmake, **PLUGIN)
+    given = ["--torch", str(with_torch), "--switchml-home", str(home)]
+    given += ["--cache", str(light.wheel.parent / "cache")]
+    message = checked("plugin", "install", *given, PATH=broken_cmake, **light.environ)
     installed, needed, for_gloo = message.splitlines()[-3:]
-    assert installed.startswith(f"installed for {python}: ")
+    assert installed.startswith(f"installed for {with_torch}: ")
     assert needed.endswith(f": export SWITCHML_CONFIG='{home}/switchml.cfg'")
     assert for_gloo.endswith(": export SWITCHML_FOR_GLOO=1")
     shown = "import torch, torch_switchml; print(torch_switchml.report()['flags'] == '')"
-    done = python_run(python, "-c", shown)
+    done = python_run(with_torch, "-c", shown)
     assert done.stdout == "True\n", done.stderr
 
 
 def test_a_client_library_that_is_not_complete(
-    torch_python: Path, python: Path, tmp_path: Path, broken_cmake: str
+    with_torch: Path, tmp_path: Path, broken_cmake: str
 ) -> None:
     """Before anything is compiled; without one the switch is simulated."""
-    (site_of(python) / "torch.pth").write_text(f"{located(torch_python).parent}\n")
-    given = ("plugin", "install", "--torch", python, "--cache", tmp_path / "cache")
+    given = ("plugin", "install", "--torch", with_torch, "--cache", tmp_path / "cache")
     done = switchml_patch(*given, "--switchml-home", tmp_path, PATH=broken_cmake)
     assert done.returncode == 2
     assert f"SWITCHML_HOME: no {tmp_path}/include/switchml/context.h" in done.stderr

@@ -13,7 +13,7 @@ import pytest
 from packaging.version import Version
 from support import messages
 from support.launcher import Launcher
-from support.torch import Plugin, located, results
+from support.torch import Plugin, launcher_of, located, results
 from support.waiting import GROUP, SHORT
 
 from patchgen.system.ports import free_port
@@ -61,7 +61,7 @@ def test_symbols_are_its_own(plugin: Plugin) -> None:
     assert [line.split()[-1] for line in defined.splitlines()] == ["PyInit__C"]
 
 
-def test_report_without_a_group_and_of_what_is_no_utf8(plugin: Plugin) -> None:
+def test_report_without_a_group_and_of_what_is_no_utf8(light: Plugin) -> None:
     """The environment and configurations are bytes, and the group's line quotes them."""
     code = (
         "import os; os.environb[b'SWITCHML_MIN_NUMEL'] = b'\\xff'\n"
@@ -70,7 +70,7 @@ def test_report_without_a_group_and_of_what_is_no_utf8(plugin: Plugin) -> None:
         "dist.init_process_group('switchml', store=dist.HashStore(), rank=0, world_size=1)\n"
         "print(ascii(t.report()['group']))\n"
     )
-    output = subprocess.check_output([plugin.python, "-c", code], text=True)
+    output = subprocess.check_output([light.python, "-c", code], text=True)
     assert output.startswith("True True\n")
     assert messages.NO_NUMBER.format("SWITCHML_MIN_NUMEL", "?", "elements") in output
 
@@ -91,14 +91,14 @@ DPDK = {
 }
 
 
-def test_cores_where_openmp_binds_a_thread(launch: Launcher, first_core: str) -> None:
+def test_cores_where_openmp_binds_a_thread(light_launch: Launcher, first_core: str) -> None:
     """The ranks take cores of their processes, and say where the program's thread is on one.
 
     tests/cpp/filling.cpp has all variables that bind threads.
     """
     name = "OMP_PROC_BIND"
     env = {name: "true"}
-    ranks = launch("sums", 2, arguments={"sizes": [1000]}, config=DPDK, env=env, fresh=True)
+    ranks = light_launch("sums", 2, arguments={"sizes": [1000]}, config=DPDK, env=env, fresh=True)
     found = {}
     for result in results(ranks):
         core, _, words = str(result["report"]["filled_in"]).partition("cores=")[2].partition(" ")
@@ -110,11 +110,12 @@ def test_cores_where_openmp_binds_a_thread(launch: Launcher, first_core: str) ->
 
 
 def test_cores_where_openmp_binds_the_launcher(
-    launch: Launcher, torch_launcher: list[str], first_core: str
+    light_launch: Launcher, first_core: str, tmp_path: Path
 ) -> None:
     """The ranks inherit one core from torchrun."""
     env = {"GOMP_CPU_AFFINITY": first_core}
-    (log,) = launch.torchrun("sums", 2, torch_launcher, {"sizes": [1]}, config=DPDK, env=env)
+    torchrun = launcher_of(light_launch.python, tmp_path)
+    (log,) = light_launch.torchrun("sums", 2, torchrun, {"sizes": [1]}, config=DPDK, env=env)
     assert log.out.count('"delegating": true') == 2, log.out + log.err
     assert len({*re.findall(r"worker_ip=127.0.0.1 cores=(\d+)", log.out)}) == 2
 

@@ -13,6 +13,8 @@ from support.launcher import Launcher
 from support.torch import Plugin, results, version_of
 from support.waiting import SHORT, captured
 
+FOR_GLOO = {"SWITCHML_FOR_GLOO": "1"}
+
 
 def need(torch: Path, release: str, what: str) -> None:
     """Skips where torch is older."""
@@ -50,8 +52,8 @@ def test_a_part_that_must_delegate_and_cannot(launch: Launcher) -> None:
 @pytest.mark.parametrize("name", ["switchml", "gloo"])
 def test_log_of_distributed_data_parallel(launch: Launcher, name: str) -> None:
     """It may take no group for an object of Gloo's class."""
-    env = {"SWITCHML_TEST_BACKEND": name, "SWITCHML_FOR_GLOO": str(int(name == "gloo"))}
-    ranks = launch("plugin_groups:logged", 2, env=env)
+    env = FOR_GLOO if name == "gloo" else {}
+    ranks = launch("plugin_groups:logged", 2, arguments={"backend": name}, env=env)
     results(ranks)
     assert messages.DELEGATES in ranks[0].err
 
@@ -162,16 +164,16 @@ def test_callbacks_that_end_their_group(launch: Launcher, torch: Path, how: str)
 
 
 @pytest.mark.parametrize("backend", ["gloo", "cpu:gloo", "switchml", "cpu:switchml"])
-@pytest.mark.parametrize("for_gloo", ["0", "1"])
+@pytest.mark.parametrize("env", [{}, FOR_GLOO], ids=["0", "1"])
 def test_group_is_as_one_of_gloo(
-    launch: Launcher, torch: Path, backend: str, for_gloo: str
+    launch: Launcher, torch: Path, backend: str, env: dict[str, str]
 ) -> None:
     """An installed plugin changes none of stock Gloo's either."""
     need(torch, "2.6", "timeouts of Gloo's groups are set")
-    env = {"SWITCHML_FOR_GLOO": for_gloo, "SWITCHML_REQUIRE": "0"}
+    env = {**env, "SWITCHML_REQUIRE": "0"}
     own = "switchml" if "switchml" in backend else "gloo"
     ranks = launch("plugin_groups:asked_as_gloo", 2, arguments={"backend": backend}, env=env)
-    delegates = own == "switchml" or for_gloo == "1"
+    delegates = own == "switchml" or "SWITCHML_FOR_GLOO" in env
     for result in results(ranks):
         assert result["answers"] == ["gloo", own, 2, 44]
         assert result["report"]["calls"] == delegates

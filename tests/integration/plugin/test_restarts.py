@@ -18,9 +18,9 @@ from patchgen.extras.lab.simulator import compose_simulated
 EARLY, LATER = 15, 9  # seeds of a kill before there is a group, and of one in a sum
 
 
-def test_the_simulator_in_rank_0(plugin: Plugin, tmp_path: Path) -> None:
+def test_the_simulator_in_rank_0(light: Plugin, tmp_path: Path) -> None:
     """The switch dies with rank 0. The report has the ranks of the last attempt."""
-    command = by_run("--torch", plugin.python, "--report=report.json")
+    command = by_run("--torch", light.python, "--report=report.json")
     check_goes_on(command, tmp_path, "gloo", plan_kills(EARLY, 1))
     ranks = json.loads((tmp_path / "report.json").read_text())["ranks"]
     assert [(rank["rank"], rank["final"]) for rank in ranks] == [(0, True), (1, True)]

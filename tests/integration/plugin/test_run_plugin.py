@@ -43,14 +43,14 @@ dist.destroy_process_group()
 """
 
 
-def test_another_sitecustomize_in_front(plugin: Plugin, tmp_path: Path) -> None:
+def test_another_sitecustomize_in_front(light: Plugin, tmp_path: Path) -> None:
     """As that of opentelemetry-instrument, which runs no other one."""
     (tmp_path / "front").mkdir()
     (tmp_path / "front" / "sitecustomize.py").touch()
     (tmp_path / "train.py").write_text(ONE_SUM)
     front = ["env", "sh", "-c", 'PYTHONPATH=front:$PYTHONPATH exec "$0" train.py']
     run = [sys.executable, "-m", "patchgen", "run", "--require", "--workers", "2"]
-    done = captured([*run, "--torch", plugin.python, "--", *front, plugin.python], cwd=tmp_path)
+    done = captured([*run, "--torch", light.python, "--", *front, light.python], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.search(r"(?m)^1 +[1-9]", done.stderr), done.stderr
 
