@@ -423,6 +423,60 @@ void tooLate(std::uint64_t random, const std::map<int, std::vector<Capabilities>
         "one error for all: " + errors[2]);
 }
 
+/// The Store of an attempt that was refused. Rank 0 comes later than the others, which read the
+/// call of that attempt.
+std::map<std::string, Value> refused(std::uint64_t random) {
+  std::map<std::string, Value> store;
+  Attempt attempt(store, 3, random);
+  together(attempt, 3, random, {{2, {Capabilities::unable("disabled at first")}}});
+  return store;
+}
+
+/// Each rank comes just before those that wait for it give up: their limits begin with the call.
+void oneAfterTheOther(std::uint64_t random) {
+  auto store = refused(random);
+  Attempt attempt(store, 3, random);
+  std::vector<Outcome> ranks(3);
+  attempt.run([&](int rank, const Exchange& exchange) {
+    if (rank != 1) {
+      thrown([&] { exchange.get("never", (rank == 0 ? 9 : 18) * kTimeout / 10); });
+    }
+    auto own = exchange;
+    int records = 0;
+    own.set = [&](const char* key, const Value& value) {
+      check(++records <= 4, "one record for each call that it reads, and each round");
+      exchange.set(key, value);
+    };
+    ranks[static_cast<std::size_t>(rank)] = join(rank == 1 ? own : exchange, rank, 3, kAll, 0);
+  });
+  agreed(ranks, "one after the other");
+}
+
+/// Rank 2 has read an earlier call, and goes on after rank 0 has given up, which it reads at once.
+void tooLateForTheEarlierCall(std::uint64_t random) {
+  auto store = refused(random);
+  Attempt attempt(store, 3, random);
+  attempt.run([&](int rank, const Exchange& exchange) {
+    auto own = exchange;
+    auto begun = kClock.now();
+    if (rank == 0) {
+      thrown([&] { exchange.get("never", kLag); });
+    }
+    if (rank == 2) {
+      own.set = [&](const char* key, const Value& value) {
+        if (kClock.now() < begun + kTimeout) {
+          thrown([&] { exchange.get("never", 3 * kTimeout); });
+          begun = kClock.now();
+        }
+        exchange.set(key, value);
+      };
+    }
+    const auto error = join(own, rank, 3, kAll, 0).error;
+    check(contains(error, "SwitchML: rank 2 of 3 did not answer"), error);
+    check(rank != 2 || kClock.now() == begun, "it waits for nothing");
+  });
+}
+
 /// Rank 0 refuses a value that has no place in memory, and so do the others if it is rank 0's own.
 /// The `lacking` rank has no library.
 void tooLarge(int sender, int lacking = -1) {
@@ -632,6 +686,8 @@ int main(int arguments, char** words) {
     tooLate(random, {});
     tooLate(random, {{0, kLacking}});
     tooLate(random, {{2, kLacking}});
+    oneAfterTheOther(random);
+    tooLateForTheEarlierCall(random);
   }
   for (std::uint64_t random = 0; random < 10 * count; ++random) {
     attempts(2 + static_cast<int>(random % 3), random);
