@@ -65,7 +65,10 @@ def leave_torch_whole():
 
 
 def import_what_cases_use():
-    """Import once for all ranks of a server; what few of them use, its few ranks import."""
+    """Import modules once for all ranks of a server.
+
+    A server of few ranks leaves the slowest modules to the ranks that use them.
+    """
     load_report_module()
     names = ["torch.nn.parallel", "torch.optim"]
     if RELEASE >= 2 and "SWITCHML_TEST_FEW_RANKS" not in os.environ:

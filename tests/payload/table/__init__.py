@@ -37,7 +37,7 @@ def outcome(function):
 def run(switchml, directory, ports=(), only=None, without=()):
     """Write the outcome of every cell to a file, and its number of SwitchML's allreduces.
 
-    But for cells with one of the words `without` in their name.
+    Cells with one of the words `without` in their name are left out.
     """
     SETTING.update(directory=directory, ports=ports)
     begin()
