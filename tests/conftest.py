@@ -130,9 +130,9 @@ def _turn(item: pytest.Item) -> int:
 
 @pytest.fixture(scope="session")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Return directories that are not there yet, without end.
+    """Return an endless iterator over new paths, one for the home of each test.
 
-    `mktemp` looks at all that it has made before, which for some thousand tests takes seconds.
+    `mktemp` would list all earlier homes for each new one: seconds for some thousand tests.
     """
     made = tmp_path_factory.mktemp("homes")
     return (made / str(number) for number in itertools.count())

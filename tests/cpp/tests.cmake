@@ -12,7 +12,7 @@ set_target_properties(parts PROPERTIES CXX_STANDARD 17 CXX_EXTENSIONS OFF)
 target_include_directories(parts PRIVATE src include)
 target_compile_options(parts PRIVATE ${SWITCHML_CHECKED})
 target_compile_definitions(parts PUBLIC SWITCHML_DELEGATE_DIGEST="alone")
-if(NOT CMAKE_VERSION VERSION_LESS 3.16)  # half of what a compiler of a test reads
+if(NOT CMAKE_VERSION VERSION_LESS 3.16)  # half of what is compiled for a test
   target_precompile_headers(parts PRIVATE
     <algorithm> <array> <atomic> <chrono> <condition_variable> <fstream> <functional> <future> <map>
     <memory> <mutex> <random> <set> <sstream> <string> <thread> <vector>)

@@ -1,4 +1,4 @@
-"""The schema of CycloneDX, for bills of materials."""
+"""Check of a bill of materials against the schema of CycloneDX."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 
 def checked(text: str) -> dict[str, Any]:
-    """Return a bill of materials, which the schema of its own version must allow."""
+    """Parse a bill of materials, and check it against the schema of the version that it names."""
     from cyclonedx.schema import SchemaVersion
-    from cyclonedx.validation.json import JsonStrictValidator  # takes a second, to make grammars
+    from cyclonedx.validation.json import JsonStrictValidator  # a second, for its grammars
 
     bill: dict[str, Any] = json.loads(text)
     validator = JsonStrictValidator(SchemaVersion.from_version(bill["specVersion"]))

@@ -20,7 +20,10 @@ from support.waiting import ENOUGH, read_rest, read_until
 
 LOCK = "conda-lock.yml"
 HERE = ("--python", torch_project.PYTHON)
-"""Builds without an environment of their own, which takes as long as a failing compilation."""
+"""Options of a build with the system's interpreter.
+
+It makes no environment, which would take as long as a compilation that fails.
+"""
 
 
 @dataclass(frozen=True)

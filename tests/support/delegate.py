@@ -93,20 +93,23 @@ def compiled(
     return out
 
 
+def configure(build: Path, home: Path, *flags: str) -> None:
+    """Configure the delegate's project and its tests in a build folder."""
+    need("cmake", "ninja")
+    source = Path(DIRECTORY).resolve() / "delegate"
+    options = [f"-DCMAKE_CXX_COMPILER={SANITIZING}", f"-DCMAKE_CXX_FLAGS={' '.join(flags)}"]
+    paths = ["-S", str(source), "-B", str(build), f"-DSWITCHML_HOME={home}"]
+    subprocess.run(["cmake", "-G", "Ninja", *options, *paths], check=True)
+
+
 def configured(factory: pytest.TempPathFactory, name: str) -> Path:
     """Return a build folder of the delegate's project and its tests, with a sanitizer.
 
     Its parts are compiled, once a run: they are most of the code.
     """
-    need("cmake", "ninja")
 
     def make(directory: Path) -> None:
-        source = Path(DIRECTORY).resolve() / "delegate"
-        prefix = installed_prefix(factory, name)
-        flags = " ".join((*SANITIZED, *SANITIZERS[name]))
-        options = [f"-DCMAKE_CXX_COMPILER={SANITIZING}", f"-DCMAKE_CXX_FLAGS={flags}"]
-        paths = ["-S", str(source), "-B", str(directory), f"-DSWITCHML_HOME={prefix}"]
-        subprocess.run(["cmake", "-G", "Ninja", *options, *paths], check=True)
+        configure(directory, installed_prefix(factory, name), *SANITIZED, *SANITIZERS[name])
         subprocess.run(["cmake", "--build", directory, "--target", "parts"], check=True)
 
     return once(factory, f"delegate-tests-{name}", make)

@@ -19,7 +19,10 @@ AVERAGES = {f"all_reduce AVG {dtype}" for dtype in ("float32", "float16", "bfloa
 # Since 1.8 torch takes a complex tensor as twice as many float32.
 COMPLEX = {"all_reduce SUM complex64", "all_reduce AVG complex64"}
 UNWRAPPED = ("PRODUCT", "MIN", "BAND", "BOR", "BXOR", "uint8", "int8", "int16")
-"""What torch's wrapper of a group, at other debug levels, passes on as it does other such."""
+"""Words of the cells that run at the debug level OFF only.
+
+At other levels torch wraps the group, and the wrapper passes these calls on like similar ones.
+"""
 ADDED = SUMS | AVERAGES | COMPLEX
 """Cells that raise in stock Gloo of some releases, and that SwitchML sums."""
 OTHERS_TOO = {

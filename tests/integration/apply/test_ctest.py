@@ -6,23 +6,18 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.cmake import need, run
-from support.delegate import configured
+from support.cmake import run
+from support.delegate import configure, configured
 from support.shared import once
-from support.simulator import SANITIZERS, SANITIZING
+from support.simulator import SANITIZERS
 
 from patchgen.core.patch import render
-from patchgen.templates import DIRECTORY
 
 
 def test_the_project_is_built_alone(home: Path, tmp_path: Path) -> None:
     """With its lines for debugging, too."""
-    need("cmake", "ninja")
     build = tmp_path / "build"
-    options = (f"-DCMAKE_CXX_COMPILER={SANITIZING}", "-DCMAKE_CXX_FLAGS=-DSWITCHML_DELEGATE_DEBUG")
-    source = Path(DIRECTORY).resolve() / "delegate"
-    paths = ["-S", str(source), "-B", str(build), f"-DSWITCHML_HOME={home}"]
-    subprocess.run(["cmake", "-G", "Ninja", *options, *paths], check=True)
+    configure(build, home, "-DSWITCHML_DELEGATE_DEBUG")
     subprocess.run(["cmake", "--build", build], check=True)
     defined = run("nm", "-D", "--defined-only", build / render.LIBRARY)
     assert [line.split()[-1] for line in defined.splitlines()] == ["switchml_delegate_interface"]

@@ -43,11 +43,16 @@ WAYS = {
 }
 
 
+LAYOUTS = ("c10d-lib", "torch-csrc", "torch-csrc-2.8")
 # Each layout in one way, and one layout in all of them; git and patch know no layout.
 APPLIED = [
-    *(("torch-csrc", way) for way in WAYS),
-    *((layout, "git am") for layout in ("c10d-lib", "torch-csrc-2.8")),
-]
+    pytest.param(
+        layout, way,
+        marks=() if layout == "torch-csrc" or way == "git am" else pytest.mark.rebuild,
+    )
+    for layout in LAYOUTS
+    for way in WAYS
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("layout", "way"), APPLIED)

@@ -388,7 +388,15 @@ if os.environ["RANK"] == "1":
 """
 
 
-@pytest.mark.parametrize(("options", "code"), [("", 3), ("--require", 0)])
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ("", 3),
+        ("--require", 0),
+        pytest.param("", 0, marks=pytest.mark.rebuild),
+        pytest.param("--require", 3, marks=pytest.mark.rebuild),
+    ],
+)
 def test_reports_that_are_lost_do_not_make_a_training_fail(
     run: Runner, options: str, code: int
 ) -> None:

@@ -169,7 +169,10 @@ def test_what_a_killed_git_leaves_in_a_submodule_is_cleared(world: World, tree: 
     world.fetch(tree)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGKILL, signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.rebuild)],
+)
 def test_stopped_during_a_download(world: World, tree: Path, number: signal.Signals) -> None:
     with stalled(world, tree, at="/git-upload-pack") as first:
         first.running.send_signal(number)

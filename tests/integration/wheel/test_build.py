@@ -102,6 +102,7 @@ def test_a_wheel_and_where_it_came_from(first: FirstBuild, built: Site) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(f".dist-info/{SBOM}"))
         found = bill.checked(archive.read(name).decode())
+    assert found["specVersion"] == "1.6"
     components = {one["bom-ref"]: one for one in found["components"]}
     assert components[torch_project.SUBMODULE]["version"] == built.project.submodule_commit
     assert components["libgloo.so.0"]["purl"].startswith("pkg:deb/debian/libgloo0@")

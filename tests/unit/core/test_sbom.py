@@ -62,6 +62,7 @@ def check_purl(text: str) -> PackageURL:
 def components(content: bytes) -> dict[str, Any]:
     """Components by their references, once the schema has passed the whole."""
     data = bill.checked(content.decode())
+    assert data["specVersion"] == "1.6"
     for one in (data["metadata"]["component"], *data["components"]):
         if "purl" in one:
             check_purl(one["purl"])
