@@ -190,8 +190,14 @@ class DelegateImpl final : public Interface {
 
   void abort(const void* context) noexcept override {
     const auto barrier = processShutdown.barrier();
-    if (delegates(context)) {
-      ownProcess()->runtime.fail(textOrOutOfMemory([] { return kGroupAborted; }));
+    auto* const own = ownProcess();
+    if (own == nullptr) {
+      return;
+    }
+    auto& runtime = own->runtime;
+    const auto epoch = runtime.library.epoch();  // of this group, or of one before it
+    if (runtime.groupOf(context) != nullptr) {
+      runtime.fail(textOrOutOfMemory([] { return kGroupAborted; }), epoch);
     }
   }
 
