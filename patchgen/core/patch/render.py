@@ -7,6 +7,8 @@ import hashlib
 import os
 import posixpath
 import pprint
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from patchgen import __version__
@@ -117,7 +119,7 @@ def new_paths(pin: Pin) -> tuple[str, ...]:
 
 
 @functools.lru_cache
-def _find_sources(source_dir: str) -> dict[str, str]:
+def _find_sources(source_dir: str) -> Mapping[str, str]:
     """Return which file of `templates/` is at each path of `compiled_files`."""
     top = os.path.join(DIRECTORY, "delegate")
     texts = {
@@ -133,7 +135,7 @@ def _find_sources(source_dir: str) -> dict[str, str]:
                 if name.endswith((".cpp", ".hpp")) and name != INTERFACE:
                     path = os.path.relpath(os.path.join(place, name), top)
                     texts[f"{PROJECT}/{path}"] = f"delegate/{path}"
-    return dict(sorted(texts.items()))
+    return MappingProxyType(dict(sorted(texts.items())))
 
 
 def compiled_files(source_dir: str) -> dict[str, bytes]:
