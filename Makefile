@@ -123,9 +123,8 @@ packages: ## Install the system packages that the tests need (Debian, as root)
 	@ci/packages
 
 .PHONY: test
-test: packages ## Install what the tests need, then lint and run all of them
-	@PYTHON='$(PYTHON)' ci/downloads >/dev/null 2>&1 & $(MAKE) --no-print-directory $(VENV)/dev
-	@PATH="$(abspath $(BIN)):$$PATH" ci/test
+test: ## Install what the tests need, then lint and run all of them
+	@MAKE='$(MAKE)' PYTHON='$(PYTHON)' VENV='$(VENV)' ci/test
 
 .PHONY: lint
 lint: $(VENV)/dev ## Check style and types only

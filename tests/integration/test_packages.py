@@ -1,4 +1,4 @@
-"""ci/packages, with stand-ins for the programs of Debian."""
+"""ci/packages and ci/test, with stand-ins for the programs of Debian and for Python."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import os
 import re
 from pathlib import Path
 
+import pytest
 from support.programs import script
 from support.waiting import captured
 
-ROOT = Path(__file__).parents[2]
+CI = Path(__file__).parents[2] / "ci"
 APT_GET = """\
 #!/bin/sh
 echo "$@" >>{log}
@@ -17,19 +18,38 @@ case "$*" in *install*) echo 'E: Unable to locate package none' >&2; exit 100;; 
 """
 
 
+def path_with(directory: Path, **more: str) -> str:
+    """Return the PATH with programs of a Debian where all packages are missing, for its root."""
+    own = {"dpkg-query": "#!/bin/sh\nexit 1\n", "id": "#!/bin/sh\necho 0\n"}
+    for name, text in {**own, **more}.items():
+        script(directory / name.replace("_", "-"), text)
+    return f"{directory}:{os.environ['PATH']}"
+
+
 def test_packages_have_the_names_of_more_than_one_release(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    for name, text in {
-        "apt-get": APT_GET.format(log=log),
-        "dpkg-query": "#!/bin/sh\nexit 1\n",
-        "id": "#!/bin/sh\necho 0\n",
-    }.items():
-        script(tmp_path / "bin" / name, text)
-    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
-    done = captured([ROOT / "ci" / "packages"], env={**os.environ, "PATH": path})
+    path = path_with(tmp_path / "bin", apt_get=APT_GET.format(log=log))
+    done = captured([CI / "packages"], env={**os.environ, "PATH": path})
     assert done.returncode == 1
     advice = "ci/packages: apt-get failed; the packages are those of Debian 12 or 13"
     assert f"none\n{advice}, this is " in done.stderr
     wanted = log.read_text().splitlines()[-1]
     assert "libclang-rt-dev" in wanted
     assert not re.search(r"-\d+\b", wanted)
+
+
+@pytest.mark.parametrize(("user", "advice"), [(0, "apt-get failed"), (1000, "which root installs")])
+def test_no_environment_is_made_without_packages(user: int, advice: str, tmp_path: Path) -> None:
+    """Debian's own Python waits for packages that root installs, and other users do."""
+    path = path_with(
+        tmp_path / "bin",
+        apt_get=APT_GET.format(log=tmp_path / "log"),
+        id=f"#!/bin/sh\necho {user}\n",
+        python=f"#!/bin/sh\necho {'/opt' if user else '/usr'}\n",
+    )
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    environ = {**outside, "PATH": path, "PYTHON": "python", "VENV": str(tmp_path / "venv")}
+    done = captured([CI / "test"], env=environ)
+    assert done.returncode == 1
+    assert advice in done.stderr
+    assert not (tmp_path / "venv").exists()
