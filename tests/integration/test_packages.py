@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,12 @@ def test_packages_have_the_names_of_more_than_one_release(tmp_path: Path) -> Non
     assert not re.search(r"-\d+\b", wanted)
 
 
+def run_tests(path: str, venv: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    given = {"PATH": path, "PYTHON": "python", "VENV": str(venv), **environ}
+    return captured([CI / "test"], env={**outside, **given})
+
+
 @pytest.mark.parametrize(("user", "advice"), [(0, "apt-get failed"), (1000, "which root installs")])
 def test_no_environment_is_made_without_packages(user: int, advice: str, tmp_path: Path) -> None:
     """Debian's own Python waits for packages that root installs, and other users do."""
@@ -47,9 +54,28 @@ def test_no_environment_is_made_without_packages(user: int, advice: str, tmp_pat
         id=f"#!/bin/sh\necho {user}\n",
         python=f"#!/bin/sh\necho {'/opt' if user else '/usr'}\n",
     )
-    outside = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    environ = {**outside, "PATH": path, "PYTHON": "python", "VENV": str(tmp_path / "venv")}
-    done = captured([CI / "test"], env=environ)
+    done = run_tests(path, tmp_path / "venv")
     assert done.returncode == 1
     assert advice in done.stderr
     assert not (tmp_path / "venv").exists()
+
+
+def test_no_test_runs_without_packages_that_are_installed_meanwhile(tmp_path: Path) -> None:
+    """Another Python than Debian's does not wait for them; here all else is there."""
+    calls = tmp_path / "calls"
+    path = path_with(
+        tmp_path / "bin",
+        apt_get=APT_GET.format(log=tmp_path / "log"),
+        python="#!/bin/sh\necho /opt\n",
+        make="#!/bin/sh\n",
+    )
+    for name in ("python", "pre-commit"):
+        script(tmp_path / "venv" / "bin" / name, f'#!/bin/sh\necho {name} "$@" >>{calls}\n')
+    done = run_tests(path, tmp_path / "venv")
+    assert done.returncode == 1
+    assert "ci/packages: apt-get failed" in done.stderr
+    assert done.stderr.endswith("because packages are missing: see ci/packages above\n")
+    made = calls.read_text()
+    assert "pre-commit run" in made
+    assert "--collect-only" in made
+    assert "-n 4" not in made
