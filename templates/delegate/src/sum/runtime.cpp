@@ -51,11 +51,13 @@ void Runtime::fail(const std::string& reason, std::uint64_t epoch) noexcept {
 }
 
 void Runtime::abandon(std::uint64_t sequence) noexcept {
+  const auto epoch = library.epoch();  // of this group, or of one before it
   const auto* const found = group();
   if (found != nullptr && sequence >= found->firstSequence) {
     fail(textOrOutOfMemory([sequence] {
-      return text("allreduce number ", sequence, " was dropped before it was submitted");
-    }));
+           return text("allreduce number ", sequence, " was dropped before it was submitted");
+         }),
+         epoch);
   }
 }
 
